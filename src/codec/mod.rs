@@ -1,0 +1,1 @@
+//! Registers to typed values. Pure.

@@ -1,0 +1,1 @@
+//! One YAML file with places: a located tree, and diagnostics that name file, line, column and remedy.

@@ -1,0 +1,1 @@
+//! Pretend devices made from profiles.

@@ -1,0 +1,1 @@
+//! The concurrent twin store.
