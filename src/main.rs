@@ -1,1 +1,3 @@
+//! fieldshadow's one binary; everything is in the library.
+
 fn main() {}

@@ -48,6 +48,8 @@ pub enum Reading {
     Bad(Reason),
     /// The device has no such value now: its key goes.
     Absent(Reason),
+    /// Not read in this cycle although others of its group were (`on_partial: mark`): the last one is kept.
+    Stale(Reason),
 }
 
 /// Whether a device could be reached in a cycle.
