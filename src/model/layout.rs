@@ -23,6 +23,8 @@ pub struct Layout {
     pub offline_after: u32,
     /// The longest that one attempt waits for a reply: the least patience before a group counts as overdue.
     pub timeout: Duration,
+    /// The device is a pretend one: its state says so.
+    pub simulated: bool,
 }
 
 /// One point of a [`Layout`].

@@ -53,12 +53,10 @@ pub enum Reason {
     Link,
     /// No good cycle for three intervals, whatever the poller says.
     Overdue,
-    /// The device counts as offline.
+    /// The device counts as offline, or the gateway was stopped.
     Offline,
     /// The gateway has just started.
     Starting,
-    /// The gateway was stopped, or the device taken out of service.
-    Stopped,
 }
 
 impl fmt::Display for Reason {
@@ -76,7 +74,6 @@ impl fmt::Display for Reason {
             Self::Overdue => "overdue",
             Self::Offline => "offline",
             Self::Starting => "starting",
-            Self::Stopped => "stopped",
         })
     }
 }

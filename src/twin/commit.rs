@@ -238,7 +238,7 @@ pub(super) fn overdue(old: &Arc<DeviceTwin>, groups: &[crate::model::GroupId], n
 pub(super) fn stopped(old: &Arc<DeviceTwin>, now: Wall) -> Step {
     let mut columns = Columns::of(old, now);
     for point in 0..old.values.len() {
-        columns.spoil(PointId(point as u16), Reason::Stopped);
+        columns.spoil(PointId(point as u16), Reason::Offline);
     }
     let mut new = DeviceTwin::clone(old);
     if old.configuration.layout().is_some() {

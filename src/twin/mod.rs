@@ -14,6 +14,8 @@
 mod commit;
 mod device;
 mod last_seen;
+#[cfg(test)]
+mod proof;
 mod ring;
 mod store;
 mod table;
