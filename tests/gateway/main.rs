@@ -3,4 +3,7 @@
 //! Every peer listens on loopback, on a port that was free, and ends with its test. Where a peer is missing the test
 //! prints `skipped: …` and passes; `./test` installs them and counts what was skipped.
 
+mod commands;
 mod harness;
+mod road;
+mod whole;
