@@ -1,6 +1,7 @@
 //! One device's state as one commit left it.
 
 use super::last_seen::LastSeen;
+use super::tally::Tally;
 use crate::model::{
     Configuration, Cycle, DeviceId, Fault, Generation, Layout, PointId, Quality, Revision, Value, Version, Wall,
 };
@@ -40,6 +41,8 @@ pub struct DeviceTwin {
     pub clock_steps: u32,
     /// Per group, when it was last read, changed or not; moves without a commit.
     pub last_seen: Arc<LastSeen>,
+    /// How its batches fared; moves without a commit, goes on over configurations.
+    pub tally: Arc<Tally>,
 }
 
 /// A point's quality, and since when.

@@ -19,9 +19,11 @@ mod proof;
 mod ring;
 mod store;
 mod table;
+mod tally;
 
 pub use commit::{Commit, DeviceChange};
 pub use device::{DeviceStatus, DeviceTwin, PointQuality, StatusReason, StatusState};
 pub use last_seen::LastSeen;
 pub use ring::Compacted;
 pub use store::{Committed, Counters, Options, Root, Store, UnknownDevice};
+pub use tally::Tally;

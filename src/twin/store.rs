@@ -231,6 +231,7 @@ impl Store {
             skew_exceeded: false,
             clock_steps: 0,
             last_seen: Arc::new(LastSeen::new(groups, now.mono)),
+            tally: old.as_ref().map_or_else(Arc::default, |old| Arc::clone(&old.tally)),
         };
         let change = Change { slot, old, new: Some(new), configured: true, ..Change::default() };
         self.publish(kernel, &root, vec![change], now);
@@ -268,6 +269,7 @@ impl Store {
         let passed = slot.cycles.get(interval).is_none_or(|last| last.is_some_and(|last| batch.cycle <= last));
         if batch.generation != old.generation || passed {
             self.stale_batches.fetch_add(1, Ordering::Relaxed);
+            old.tally.count_stale();
             return Ok(Committed::Stale);
         }
         slot.cycles[interval] = Some(batch.cycle);
@@ -276,6 +278,7 @@ impl Store {
             Condition::Unreachable(_) => slot.failures.saturating_add(1),
         };
         let failures = slot.failures;
+        old.tally.count_cycle(failures > 0);
         for (group, result) in &batch.groups {
             if let GroupResult::Read(at) = result {
                 old.last_seen.mark(*group, Stamp { mono: batch.ended.mono, wall: *at });
