@@ -28,9 +28,8 @@ const ROOMS: [&str; 15] = [
 /// What each room may import of the others. `room::Name` allows that one name.
 fn may_import(room: &str) -> Vec<&'static str> {
     match room {
-        "modbus" | "model" | "document" => vec![],
-        // A dictionary's words may be named by whoever opens the sockets.
-        "transport" => vec!["model"],
+        "modbus" | "model" | "document" | "transport" => vec![],
+
         "profile" => vec!["document", "modbus", "model"],
         "poll" => vec!["modbus", "profile", "model"],
         "codec" => vec!["modbus", "profile", "model", "poll"],
