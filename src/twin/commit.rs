@@ -100,11 +100,12 @@ impl<'a> Columns<'a> {
         Self { old, values: None, qualities: None, changed_values: Vec::new(), changed_qualities: Vec::new(), now }
     }
 
-    fn set_value(&mut self, point: PointId, value: Option<Value>) {
+    /// Compares before it copies: most values of most cycles are what they were.
+    fn set_value(&mut self, point: PointId, value: Option<&Value>) {
         let index = usize::from(point.0);
-        if self.old.values.get(index).is_some_and(|old| *old != value) {
+        if self.old.values.get(index).is_some_and(|old| old.as_ref() != value) {
             let old = &self.old.values;
-            self.values.get_or_insert_with(|| old.to_vec())[index] = value;
+            self.values.get_or_insert_with(|| old.to_vec())[index] = value.cloned();
             self.changed_values.push(point);
         }
     }
@@ -159,11 +160,11 @@ pub(super) fn apply(old: &Arc<DeviceTwin>, batch: &Batch, failures: u32) -> Step
     for (point, reading) in &batch.readings {
         match reading {
             Reading::Good(value) => {
-                columns.set_value(*point, Some(value.clone()));
+                columns.set_value(*point, Some(value));
                 columns.set_quality(*point, Quality::Good);
             }
             Reading::Uncertain(value, reason) => {
-                columns.set_value(*point, Some(value.clone()));
+                columns.set_value(*point, Some(value));
                 columns.set_quality(*point, Quality::Not(QualityCode::Uncertain, *reason));
             }
             Reading::Bad(reason) => columns.set_quality(*point, Quality::Not(QualityCode::Bad, *reason)),
