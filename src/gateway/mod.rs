@@ -2,7 +2,9 @@
 
 mod clock;
 pub mod log;
+mod tasks;
 mod watch;
 
 pub use clock::Clock;
+pub use tasks::Tasks;
 pub use watch::Folders;
