@@ -171,7 +171,7 @@ impl Diagnostics {
         }
     }
 
-    /// Puts them in order of place, files in the order in which they came first.
+    /// Puts them in order of place, files in the order in which they came first; of equal ones one stays.
     pub fn sort(&mut self) {
         let mut files: Vec<Arc<str>> = Vec::new();
         for diagnostic in &self.list {
@@ -181,6 +181,8 @@ impl Diagnostics {
         }
         let rank = |file: &Arc<str>| files.iter().position(|f| f == file);
         self.list.sort_by_key(|d| (rank(&d.file), d.place.line, d.place.column));
+        // What stands on a default is judged anew for each point that takes it.
+        self.list.dedup_by(|a, b| a.file == b.file && a.place == b.place && a.message == b.message);
     }
 
     /// All that were kept, in the order of [`Diagnostics::sort`] once that was called.
