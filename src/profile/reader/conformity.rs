@@ -72,8 +72,9 @@ pub(super) fn check(model: &Model, place: Place, draft: &Draft, wrong: &mut Diag
                     .remedy(format!("write `vendor.{path}`, or a path below it"));
             }
             PathKind::Unknown => {
+                let near = wrong.suggest(path, paths.iter().map(|(p, _)| p.as_str()));
                 let report = wrong.report(*key, format!("the model {} has no path `{path}`", model.name()));
-                match closest(path, paths.iter().map(|(p, _)| p.as_str())) {
+                match near {
                     Some(near) => report.remedy(format!("did you mean `{near}`? Else write `vendor.{path}`")),
                     None => report.remedy(format!("write `vendor.{path}`")),
                 };
@@ -118,7 +119,7 @@ fn kind(draft: &PointDraft, leaf: &Leaf, wrong: &mut Diagnostics) {
             refuse("a number, not a string of digits,", "write `json: number`");
         }
         LeafKind::Integer if fractional(draft) => {
-            refuse("a whole number", "leave the scale out, or put it under `vendor.`")
+            refuse("a whole number", "leave the scale out, or put it under `vendor.`");
         }
         LeafKind::Labels(allowed) => {
             let Meaning::Labels(_) = point.meaning else {
@@ -127,10 +128,10 @@ fn kind(draft: &PointDraft, leaf: &Leaf, wrong: &mut Diagnostics) {
             };
             let given = draft.written.labels.as_ref().and_then(|g| g.value.as_ref());
             for label in given.into_iter().flat_map(|l| l.iter()) {
-                if !allowed.iter().any(|a| **a == *label.label) {
-                    let message = format!("`{}` is no label of `{}` in the model", label.label, point.path);
+                if !allowed.iter().any(|a| **a == *label.text) {
+                    let message = format!("`{}` is no label of `{}` in the model", label.text, point.path);
                     let report = wrong.report(label.place, message);
-                    match closest(&label.label, allowed.iter().map(String::as_str)) {
+                    match closest(&label.text, allowed.iter().map(String::as_str)) {
                         Some(near) => report.remedy(format!("did you mean `{near}`?")),
                         None => report.remedy(format!("its labels are {}", allowed.join(", "))),
                     };

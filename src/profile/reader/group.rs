@@ -1,7 +1,7 @@
 //! Groups and their points: from the tree to drafts that know their places.
 
 use super::super::{Group, Limits, OnPartial, Point};
-use super::position::{Addressing, Located, offset};
+use super::position::{Addressing, Located, Stated, offset};
 use super::written::{Given, LATER, Level, Written};
 use super::{Names, point};
 use crate::document::{Diagnostics, Entry, Fields, Node, Place, Problem};
@@ -15,13 +15,24 @@ const LATER_GROUP: [&str; 3] = ["select", "blocks", "locate"];
 /// Keys that belong on a point: each has its own.
 const POSITION: [&str; 3] = ["offset", "address", "at"];
 
-/// The poll interval where none is given.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often a group is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Period {
+    /// At each connect only.
+    Once,
+    Every(Duration),
+}
+
+impl Default for Period {
+    fn default() -> Self {
+        Self::Every(Duration::from_secs(1))
+    }
+}
 
 /// What a group is read in.
 pub(super) struct Surroundings<'s, 'a> {
     pub(super) defaults: &'s Written<'a>,
-    pub(super) every: Option<Option<Duration>>,
+    pub(super) every: Option<Period>,
     pub(super) addressing: &'s Addressing<'a>,
     pub(super) limits: &'s Limits,
 }
@@ -50,24 +61,24 @@ pub(super) struct PointDraft<'a> {
 }
 
 /// Keys of `defaults`: any of a point but its place, and `every`.
-pub(super) fn defaults<'a>(node: &'a Node, wrong: &mut Diagnostics) -> (Written<'a>, Option<Option<Duration>>) {
+pub(super) fn defaults<'a>(node: &'a Node, wrong: &mut Diagnostics) -> (Written<'a>, Option<Period>) {
     let Some(mut fields) = Fields::open(node, "defaults", wrong) else { return (Written::default(), None) };
     let written = Written::read(&mut fields, Level::Defaults, wrong);
-    let every = fields.optional("every").map(|n| wrong.keep(interval(n)).unwrap_or(Some(EVERY)));
+    let every = fields.optional("every").map(|n| wrong.keep(period(n)).unwrap_or_default());
     refuse_position(&mut fields, "defaults", wrong);
     fields.close(&LATER, wrong);
     (written, every)
 }
 
 /// A period above zero, or `once`.
-fn interval(node: &Node) -> Result<Option<Duration>, Problem> {
+fn period(node: &Node) -> Result<Period, Problem> {
     if node.as_written() == Some("once") {
-        return Ok(None);
+        return Ok(Period::Once);
     }
     match node.duration()? {
         Duration::ZERO => Err(Problem::new(node.place, "an interval of zero would poll without end")
             .remedy("write it as in 500ms, or `once` for each connect only")),
-        every => Ok(Some(every)),
+        every => Ok(Period::Every(every)),
     }
 }
 
@@ -111,28 +122,30 @@ pub(super) fn read_all<'a>(
 fn read<'a>(entry: &'a Entry, surroundings: &Surroundings<'_, 'a>, draft: &mut Draft<'a>, wrong: &mut Diagnostics) {
     let Some(mut fields) = Fields::open(&entry.value, "a group", wrong) else { return };
     let own = Written::read(&mut fields, Level::Group, wrong);
-    let every = fields.optional("every").map(|n| wrong.keep(interval(n)).unwrap_or(Some(EVERY)));
+    let every = fields.optional("every").map(|n| wrong.keep(period(n)).unwrap_or_default());
     let together = fields.optional("together").and_then(|n| Some((wrong.keep(n.boolean())?, n.place)));
     let partial = [("keep", OnPartial::Keep), ("mark", OnPartial::Mark)];
     let on_partial = fields.optional("on_partial").and_then(|n| wrong.keep(n.word(&partial)));
     let max_skew = fields.optional("max_skew").and_then(|n| wrong.keep(n.duration()));
-    let base = fields.optional("base").map(|n| surroundings.addressing.absolute(n, wrong));
+    let base = Stated::from(fields.optional("base").map(|n| surroundings.addressing.absolute(n, wrong)));
     let points = fields.required("points", wrong);
     refuse_position(&mut fields, "a group", wrong);
     fields.close(&[&LATER[..], &LATER_GROUP[..]].concat(), wrong);
 
-    if let (Some(Some(Located { table: Some(named), place, .. })), Some(Given { value: Some(said), .. })) =
+    if let (Stated::Yes(Located { table: Some(named), place, .. }), Some(Given { value: Some(said), .. })) =
         (base, &own.table)
+        && named != *said
     {
-        if named != *said {
-            refuse_table(named, *said, place, wrong);
-        }
+        refuse_table(named, *said, place, wrong);
     }
     let written = own.over(surroundings.defaults);
     let group = GroupId(draft.groups.len() as u16);
     draft.groups.push(Group {
         name: entry.name().into(),
-        every: every.or(surroundings.every).unwrap_or(Some(EVERY)),
+        every: match every.or(surroundings.every).unwrap_or_default() {
+            Period::Once => None,
+            Period::Every(every) => Some(every),
+        },
         together: together.is_some_and(|(t, _)| t),
         on_partial: on_partial.unwrap_or_default(),
         max_skew,
@@ -160,8 +173,7 @@ pub(super) fn refuse_table(named: Table, said: Table, place: Place, wrong: &mut 
 /// A point's way through its group.
 struct GroupPlace<'s, 'a> {
     group: GroupId,
-    /// Inner nothing: given, and not understood.
-    base: Option<Option<Located>>,
+    base: Stated<Located>,
     written: &'s Written<'a>,
     surroundings: &'s Surroundings<'s, 'a>,
 }
@@ -178,10 +190,9 @@ impl<'a> GroupPlace<'_, 'a> {
         fields.close(&[&LATER[..], &["every"]].concat(), wrong);
         if let (Some(Located { table: Some(named), .. }), Some(Given { value: Some(said), place, .. })) =
             (position.as_ref().and_then(|p| p.1), &own.table)
+            && named != *said
         {
-            if named != *said {
-                refuse_table(named, *said, *place, wrong);
-            }
+            refuse_table(named, *said, *place, wrong);
         }
         let written = own.over(self.written);
         let subject = point::Subject { key: entry.key.place, group: self.group, limits: self.surroundings.limits };
@@ -232,13 +243,17 @@ impl<'a> GroupPlace<'_, 'a> {
 
     fn offset(&self, node: &Node, wrong: &mut Diagnostics) -> Option<Located> {
         let distance = wrong.keep(offset(node));
-        let Some(base) = self.base else {
-            wrong
-                .report(node.place, "`offset` counts from the group's `base`, which is not given")
-                .remedy("add `base` to the group, or write `address`");
-            return None;
+        let base = match self.base {
+            Stated::Yes(base) => base,
+            Stated::Misread => return None,
+            Stated::No => {
+                wrong
+                    .report(node.place, "`offset` counts from the group's `base`, which is not given")
+                    .remedy("add `base` to the group, or write `address`");
+                return None;
+            }
         };
-        let located = base?.plus(distance?, node.place);
+        let located = base.plus(distance?, node.place);
         located.within(wrong).then_some(located)
     }
 }

@@ -38,6 +38,9 @@ pub(super) fn limits(node: &Node, wrong: &mut Diagnostics) -> Limits {
     limits
 }
 
+/// Most holes: each is compared with each point.
+const MAX_HOLES: usize = 1000;
+
 fn holes(node: &Node, limits: &mut Limits, wrong: &mut Diagnostics) {
     let Some(mapping) = wrong.keep(node.mapping()) else { return };
     mapping.report_duplicates(wrong);
@@ -45,6 +48,10 @@ fn holes(node: &Node, limits: &mut Limits, wrong: &mut Diagnostics) {
         let table = wrong.keep(entry.key.word(&Table::ALL.map(|t| (t.as_str(), t))));
         let items = wrong.keep(entry.value.items()).unwrap_or_default();
         for item in items {
+            if limits.holes.len() == MAX_HOLES {
+                wrong.report(item.place, format!("more than {MAX_HOLES} holes"));
+                return;
+            }
             if let (Some((low, high)), Some(table)) = (wrong.keep(span(item, 65535)), table) {
                 let range = AddressRange::new(Address(low as u16), (high - low + 1).min(0xFFFF) as u16);
                 limits.holes.extend(range.map(|r| (table, r)));

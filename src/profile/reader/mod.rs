@@ -34,16 +34,11 @@ pub fn parse(document: &Document) -> Result<DeviceProfile, Diagnostics> {
 /// Reads a profile that stands inline, as under `profile:` in a device file.
 pub fn parse_node(document: &Document, node: &Node) -> Result<DeviceProfile, Diagnostics> {
     let mut wrong = Diagnostics::new(document);
-    match read(document, node, &mut wrong) {
-        Some(profile) => wrong.into_result(profile),
-        None => {
-            if !wrong.has_errors() {
-                wrong.report(node.place, "not a profile");
-            }
-            wrong.sort();
-            Err(wrong)
-        }
+    let profile = read(document, node, &mut wrong);
+    if profile.is_none() && !wrong.has_errors() {
+        wrong.report(node.place, "not a profile");
     }
+    wrong.into_result(profile)?.ok_or_else(|| Diagnostics::new(document))
 }
 
 fn read(document: &Document, node: &Node, wrong: &mut Diagnostics) -> Option<DeviceProfile> {
@@ -62,7 +57,8 @@ fn read(document: &Document, node: &Node, wrong: &mut Diagnostics) -> Option<Dev
         Some(node) => group::defaults(node, wrong),
         None => (Written::default(), None),
     };
-    let addressing = position::Addressing { numbering: numbering.unwrap_or(Some(position::Numbering::Zero)), notation };
+    let numbering = numbering.unwrap_or(Some(position::Numbering::Zero));
+    let addressing = position::Addressing { numbering, notation: position::Stated::from(notation) };
     let mut draft = Draft::default();
     if let Some(groups) = fields.required("groups", wrong) {
         let surroundings = group::Surroundings { defaults: &defaults, every, addressing: &addressing, limits: &limits };

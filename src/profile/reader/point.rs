@@ -66,29 +66,21 @@ impl Subject<'_> {
     /// The point, its path still empty; nothing where something about it is wrong. All that is wrong is reported.
     pub(super) fn judge(&self, w: &Written, located: Option<Located>, wrong: &mut Diagnostics) -> Option<Point> {
         let before = wrong.len();
-        let table = self.table(w, located);
+        let table = Self::table(w, located);
         let raw = table.and_then(|table| self.raw_type(w, table, wrong));
         let length = raw.and_then(|raw| self.length(w, raw, wrong));
-        let cut = raw.map(|raw| self.cut(w, raw, wrong));
+        let cut = raw.map(|raw| Self::cut(w, raw, wrong));
         let range = match (table, located, raw, length) {
             (Some(table), Some(located), Some(raw), Some(length)) => self.range(w, table, located, raw, length, wrong),
             _ => None,
         };
         let access = self.access(w, table, raw, length, wrong);
-        if let (Some(min), Some(max)) = (value(w.min.as_ref()), value(w.max.as_ref())) {
-            if min > max {
-                let (min_key, max_key) = (w.min.as_ref()?, w.max.as_ref()?);
-                let marked = if max_key.own() || !min_key.own() { max_key.place } else { min_key.place };
-                wrong
-                    .report(marked, format!("min {min} is above max {max}: every value would be bad"))
-                    .remedy("exchange the two, or correct one");
-            }
-        }
-        let encoding = self.encoding(w, raw, length, cut.flatten(), wrong);
+        min_below_max(w, wrong);
+        let encoding = Self::encoding(w, raw, length, cut.flatten(), wrong);
         let kind = raw.zip(cut).and_then(|(raw, cut)| kind(raw, cut, w));
-        let meaning = kind.and_then(|kind| self.meaning(w, kind, wrong));
+        let meaning = kind.and_then(|kind| Self::meaning(w, kind, wrong));
         let absent = kind.map(|kind| absent(w, kind, wrong));
-        let json = kind.zip(meaning.as_ref()).map(|(kind, meaning)| self.json(w, kind, meaning, wrong));
+        let json = kind.zip(meaning.as_ref()).map(|(kind, meaning)| Self::json(w, kind, meaning, wrong));
         if let Some(kind) = kind {
             limits_of_value(w, kind, meaning.as_ref(), wrong);
         }
@@ -115,7 +107,7 @@ impl Subject<'_> {
     }
 
     /// The table: what the number names, where that is nearer than `table`; nothing where it cannot be known.
-    fn table(&self, w: &Written, located: Option<Located>) -> Option<Table> {
+    fn table(w: &Written, located: Option<Located>) -> Option<Table> {
         match (&w.table, located.and_then(|l| l.table)) {
             (_, Some(named)) => Some(named),
             (Some(given), None) => given.value,
@@ -172,7 +164,7 @@ impl Subject<'_> {
         Some(width)
     }
 
-    fn cut(&self, w: &Written, raw: RawType, wrong: &mut Diagnostics) -> Option<Cut> {
+    fn cut(w: &Written, raw: RawType, wrong: &mut Diagnostics) -> Option<Cut> {
         let (bit, bits) = nearest(w.bit.as_ref(), w.bits.as_ref());
         if let (Some(bit), Some(bits)) = (bit, bits) {
             let (second, name) = if bit.key > bits.key { (bit.key, "bit") } else { (bits.key, "bits") };
@@ -290,7 +282,6 @@ impl Subject<'_> {
     }
 
     fn encoding(
-        &self,
         w: &Written,
         raw: Option<RawType>,
         length: Option<u16>,
@@ -308,7 +299,7 @@ impl Subject<'_> {
         Some(Encoding { raw, word_order: order(&w.word_order)?, byte_order: order(&w.byte_order)?, cut })
     }
 
-    fn meaning(&self, w: &Written, kind: Kind, wrong: &mut Diagnostics) -> Option<Meaning> {
+    fn meaning(w: &Written, kind: Kind, wrong: &mut Diagnostics) -> Option<Meaning> {
         if let Some(given) = w.invert.as_ref().filter(|g| g.own() && kind != Kind::Boolean) {
             no_effect(given, "invert", &format!("the value is {}, no boolean", kind.words()), wrong);
         }
@@ -327,7 +318,7 @@ impl Subject<'_> {
     }
 
     /// Unscaled whole numbers wider than 53 bits are strings unless the point says otherwise.
-    fn json(&self, w: &Written, kind: Kind, meaning: &Meaning, wrong: &mut Diagnostics) -> JsonForm {
+    fn json(w: &Written, kind: Kind, meaning: &Meaning, wrong: &mut Diagnostics) -> JsonForm {
         let wide = matches!(kind, Kind::Whole { bits: 54.., .. }) && matches!(meaning, Meaning::Plain { .. });
         match &w.json {
             Some(given) if wide => given.value.unwrap_or(JsonForm::DecimalString),
@@ -367,8 +358,7 @@ fn kind(raw: RawType, cut: Option<Cut>, w: &Written) -> Option<Kind> {
     // A cut that was refused leaves nothing to judge the rest by.
     let asked = w.bit.as_ref().is_some_and(Given::own) || w.bits.as_ref().is_some_and(Given::own);
     match (raw, cut) {
-        (RawType::Bool, _) => Some(Kind::Boolean),
-        (_, Some(Cut { boolean: true, .. })) => Some(Kind::Boolean),
+        (RawType::Bool, _) | (_, Some(Cut { boolean: true, .. })) => Some(Kind::Boolean),
         (_, Some(Cut { low, high, .. })) => Some(Kind::Whole { bits: high - low + 1, signed: false }),
         (_, None) if asked => None,
         (RawType::U16, None) => Some(Kind::Whole { bits: 16, signed: false }),
@@ -415,12 +405,12 @@ fn family(w: &Written, kind: Kind, wrong: &mut Diagnostics) -> Family {
     given.retain(|(_, _, s)| Some(s.level) == nearest);
     given.sort_by_key(|(_, _, s)| s.key);
     let class = |family: &Family| std::mem::discriminant(family);
-    if let Some((first, rest)) = given.split_first() {
-        if let Some((_, name, spot)) = rest.iter().find(|(f, _, _)| class(f) != class(&first.0)) {
-            wrong
-                .report(spot.key, format!("`{name}` and `{}` exclude each other", first.1))
-                .remedy(format!("keep `{}` or `{name}`", first.1));
-        }
+    if let Some((first, rest)) = given.split_first()
+        && let Some((_, name, spot)) = rest.iter().find(|(f, _, _)| class(f) != class(&first.0))
+    {
+        wrong
+            .report(spot.key, format!("`{name}` and `{}` exclude each other", first.1))
+            .remedy(format!("keep `{}` or `{name}`", first.1));
     }
     given.into_iter().next().map_or(Family::None, |(family, _, _)| family)
 }
@@ -441,7 +431,7 @@ fn labels(w: &Written, kind: Kind, wrong: &mut Diagnostics) -> Option<Meaning> {
     let mut meant = Vec::new();
     for label in given.value.as_ref()?.iter() {
         match i64::try_from(label.number).ok().filter(|_| (low..=high).contains(&label.number)) {
-            Some(number) => meant.push((number, Arc::clone(&label.label))),
+            Some(number) => meant.push((number, Arc::clone(&label.text))),
             None => {
                 wrong
                     .report(label.key, format!("{} never comes: the value is {low} to {high}", label.number))
@@ -549,23 +539,30 @@ fn bounds(bits: u8, signed: bool) -> (i128, i128) {
     if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) }
 }
 
-fn value(given: Option<&Given<Number>>) -> Option<Number> {
-    given?.value
+fn min_below_max(w: &Written, wrong: &mut Diagnostics) {
+    let (Some(min), Some(max)) = (&w.min, &w.max) else { return };
+    let (Some(least), Some(greatest)) = (min.value, max.value) else { return };
+    if least > greatest {
+        let place = if max.own() || !min.own() { max.place } else { min.place };
+        wrong
+            .report(place, format!("min {least} is above max {greatest}: every value would be bad"))
+            .remedy("exchange the two, or correct one");
+    }
 }
 
 /// Whether a key of the point could not be read: then it is not as meant, and a default must not stand in for it.
 fn any_misread(w: &Written) -> bool {
-    fn misread<T>(given: &Option<Given<T>>) -> bool {
-        given.as_ref().is_some_and(|g| g.value.is_none())
+    fn misread<T>(given: Option<&Given<T>>) -> bool {
+        given.is_some_and(|g| g.value.is_none())
     }
-    misread(&w.table)
-        || misread(&w.kind)
-        || misread(&w.length)
-        || misread(&w.bit)
-        || misread(&w.bits)
-        || misread(&w.labels)
-        || misread(&w.min)
-        || misread(&w.max)
-        || misread(&w.absent)
-        || misread(&w.valid_when)
+    misread(w.table.as_ref())
+        || misread(w.kind.as_ref())
+        || misread(w.length.as_ref())
+        || misread(w.bit.as_ref())
+        || misread(w.bits.as_ref())
+        || misread(w.labels.as_ref())
+        || misread(w.min.as_ref())
+        || misread(w.max.as_ref())
+        || misread(w.absent.as_ref())
+        || misread(w.valid_when.as_ref())
 }

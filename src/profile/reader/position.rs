@@ -18,8 +18,26 @@ pub(super) enum Numbering {
 pub(super) struct Addressing<'a> {
     /// Nothing where the word was not understood: then no address is judged.
     pub(super) numbering: Option<Numbering>,
-    /// The manual's notation; inner nothing where it was not understood.
-    pub(super) notation: Option<Option<Notation<'a>>>,
+    /// The manual's own names.
+    pub(super) notation: Stated<Notation<'a>>,
+}
+
+/// Something that may be given, and be given so that it is not understood (which is reported).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stated<T> {
+    No,
+    Misread,
+    Yes(T),
+}
+
+impl<T> From<Option<Option<T>>> for Stated<T> {
+    fn from(read: Option<Option<T>>) -> Self {
+        match read {
+            None => Self::No,
+            Some(None) => Self::Misread,
+            Some(Some(value)) => Self::Yes(value),
+        }
+    }
 }
 
 /// A wire address (not yet within bounds) and, where its number names it, the table.
@@ -49,13 +67,17 @@ impl Addressing<'_> {
 
     /// A place in the manual's notation.
     pub(super) fn at(&self, node: &Node, wrong: &mut Diagnostics) -> Option<Located> {
-        let Some(notation) = &self.notation else {
-            wrong
-                .report(node.place, "`at` needs a `notation` in the profile")
-                .remedy("add `notation: {pattern: …, weights: […]}`, or write `address`");
-            return None;
+        let notation = match &self.notation {
+            Stated::Yes(notation) => notation,
+            Stated::Misread => return None,
+            Stated::No => {
+                wrong
+                    .report(node.place, "`at` needs a `notation` in the profile")
+                    .remedy("add `notation: {pattern: …, weights: […]}`, or write `address`");
+                return None;
+            }
         };
-        let address = wrong.keep(notation.as_ref()?.address(node))?;
+        let address = wrong.keep(notation.address(node))?;
         let located = Located { address, table: None, place: node.place };
         located.within(wrong).then_some(located)
     }
@@ -240,7 +262,7 @@ mod tests {
     fn located(numbering: Numbering, text: &str) -> Result<(i128, Option<Table>), String> {
         let document = Document::parse("x", text).unwrap();
         let mut wrong = Diagnostics::new(&document);
-        let addressing = Addressing { numbering: Some(numbering), notation: None };
+        let addressing = Addressing { numbering: Some(numbering), notation: Stated::No };
         addressing.absolute(document.root(), &mut wrong).map(|l| (l.address, l.table)).ok_or_else(|| wrong.lines())
     }
 

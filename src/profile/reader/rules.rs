@@ -4,7 +4,7 @@ use super::super::{Access, Limits, Meaning};
 use super::group::Draft;
 use super::point::{crosses, items, read_range};
 use super::vectors;
-use crate::document::{Diagnostics, Place, closest, duration_text};
+use crate::document::{Diagnostics, Place, duration_text};
 use crate::modbus::{AddressRange, Table};
 use crate::model::PointId;
 use std::collections::HashMap;
@@ -34,12 +34,9 @@ fn nesting(draft: &Draft, wrong: &mut Diagnostics) {
         }
         for (dot, _) in path.match_indices('.') {
             let parent = &path[..dot];
-            match leaves.get_mut(parent) {
-                Some((first, said @ false)) => {
-                    *said = true;
-                    say(parent, *first, wrong);
-                }
-                Some(_) | None => {}
+            if let Some((first, said @ false)) = leaves.get_mut(parent) {
+                *said = true;
+                say(parent, *first, wrong);
             }
             parents.entry(parent).or_insert(*place);
         }
@@ -81,14 +78,12 @@ fn overlaps(draft: &Draft, wrong: &mut Diagnostics) {
 
 /// A group that is read together must fit into one request.
 fn together(draft: &Draft, limits: &Limits, wrong: &mut Diagnostics) {
-    for (group, place) in draft.together.iter().enumerate() {
+    let mut read_by: Vec<Vec<(Table, AddressRange, Place)>> = vec![Vec::new(); draft.together.len()];
+    for p in draft.points.iter().filter(|p| p.point.access != Access::Write) {
+        read_by[usize::from(p.point.group.0)].push((p.point.table, p.point.range, p.position));
+    }
+    for (place, mut points) in draft.together.iter().zip(read_by) {
         let Some(place) = *place else { continue };
-        let mut points: Vec<_> = draft
-            .points
-            .iter()
-            .filter(|p| usize::from(p.point.group.0) == group && p.point.access != Access::Write)
-            .map(|p| (p.point.table, p.point.range, p.position))
-            .collect();
         points.sort_by_key(|(table, range, _)| (*table, range.start()));
         let Some(&(table, first, first_place)) = points.first() else { continue };
         if let Some((other, _, odd)) = points.iter().find(|(t, _, _)| *t != table) {
@@ -149,8 +144,9 @@ fn conditions(draft: &mut Draft, wrong: &mut Diagnostics) {
             Some((None, _)) => continue, // it has mistakes of its own
             None => {
                 let message = format!("valid_when names `{}`, there is no such point", condition.point);
+                let near = wrong.suggest(condition.point, draft.paths.iter().map(|(p, _)| &**p));
                 let report = wrong.report(condition.place, message);
-                if let Some(near) = closest(condition.point, draft.paths.iter().map(|(p, _)| &**p)) {
+                if let Some(near) = near {
                     report.remedy(format!("did you mean `{near}`?"));
                 }
                 continue;

@@ -54,8 +54,9 @@ fn point(key: &Node, draft: &Draft, wrong: &mut Diagnostics) -> Option<PointId> 
     if let Some((id, _)) = draft.names.get(name) {
         return *id;
     }
+    let near = wrong.suggest(name, draft.paths.iter().map(|(p, _)| &**p));
     let report = wrong.report(key.place, format!("there is no point `{name}`"));
-    if let Some(near) = closest(name, draft.paths.iter().map(|(p, _)| &**p)) {
+    if let Some(near) = near {
         report.remedy(format!("did you mean `{near}`?"));
     }
     None

@@ -66,7 +66,7 @@ impl<T> Given<T> {
 #[derive(Debug, Clone)]
 pub(super) struct Label {
     pub(super) number: i128,
-    pub(super) label: Arc<str>,
+    pub(super) text: Arc<str>,
     pub(super) key: Place,
     pub(super) place: Place,
 }
@@ -213,7 +213,8 @@ fn raw_type(node: &Node) -> Result<RawType, Problem> {
     ];
     match node.as_written() {
         Some(word) if LATER_TYPES.contains(&word) => {
-            Err(Problem::new(node.place, format!("the type `{word}` is not available in this version")))
+            let problem = Problem::new(node.place, format!("the type `{word}` is not available in this version"));
+            Err(problem.remedy(format!("this version knows {}", TYPES.map(RawType::as_str).join(", "))))
         }
         _ => node.word(&TYPES.map(|t| (t.as_str(), t))),
     }
@@ -298,7 +299,7 @@ fn labels(node: &Node, wrong: &mut Diagnostics) -> Option<Arc<[Label]>> {
             continue;
         }
         let (key, place) = (entry.key.place, entry.value.place);
-        labels.push(Label { number, label: Arc::clone(&label.text), key, place });
+        labels.push(Label { number, text: Arc::clone(&label.text), key, place });
     }
     Some(labels.into())
 }
