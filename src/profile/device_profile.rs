@@ -280,6 +280,8 @@ pub struct Scale {
     pub bias_exponent: i8,
     /// Round to this many decimals.
     pub decimals: Option<u8>,
+    /// Round to a multiple of this: numerator and denominator, both above 0. Never together with `decimals`.
+    pub round_to: Option<(i64, i64)>,
 }
 
 /// What a user may do with a point.
