@@ -99,13 +99,12 @@ impl Decoder {
             if matches!(readings[own].1, Reading::Stale(_)) {
                 continue;
             }
-            let met = readings
-                .binary_search_by_key(&condition.depends_on, |(point, _)| *point)
-                .ok()
-                .is_some_and(|i| match &readings[i].1 {
+            let met = readings.binary_search_by_key(&condition.depends_on, |(point, _)| *point).ok().is_some_and(|i| {
+                match &readings[i].1 {
                     Reading::Good(value) => condition.values.iter().any(|allowed| allowed.same_as(value)),
                     _ => false,
-                });
+                }
+            });
             if !met {
                 readings[own].1 = Reading::Absent(Reason::NotAvailable);
             }
@@ -346,8 +345,8 @@ pub(super) mod tests {
         let p = profile(1, vec![at(point(RawType::U32, 2), 0, 7000), at(point(RawType::U32, 2), 0, 7016)]);
         let words = PartOutcome::Registers((7000..7018).collect());
         let batch = Decoder::new(&p).decode(&report(vec![vec![part(7000, words, 10)]]));
-        assert_eq!(reading(&batch, 0), Some(&int(7000 << 16 | 7001)));
-        assert_eq!(reading(&batch, 1), Some(&int(7016 << 16 | 7017)));
+        assert_eq!(reading(&batch, 0), Some(&int(0x1B58_1B59)));
+        assert_eq!(reading(&batch, 1), Some(&int(0x1B68_1B69)));
     }
 
     #[test]
@@ -364,11 +363,7 @@ pub(super) mod tests {
     fn shd_011_a_missing_reply_fails_its_group_only() {
         let p = profile(
             2,
-            vec![
-                at(point(RawType::U16, 1), 0, 0),
-                at(point(RawType::U16, 1), 0, 1),
-                at(point(RawType::U16, 1), 1, 20),
-            ],
+            vec![at(point(RawType::U16, 1), 0, 0), at(point(RawType::U16, 1), 0, 1), at(point(RawType::U16, 1), 1, 20)],
         );
         let batch = Decoder::new(&p).decode(&report(vec![
             vec![part(0, PartOutcome::Registers(vec![5]), 40), part(1, PartOutcome::Fault(Reason::Timeout), 60)],
@@ -376,10 +371,7 @@ pub(super) mod tests {
         ]));
         assert_eq!(
             batch.groups,
-            vec![
-                (GroupId(0), GroupResult::Failed(Reason::Timeout)),
-                (GroupId(1), GroupResult::Read(Wall(80)))
-            ]
+            vec![(GroupId(0), GroupResult::Failed(Reason::Timeout)), (GroupId(1), GroupResult::Read(Wall(80)))]
         );
         assert_eq!(batch.readings, vec![(PointId(2), int(7))]);
     }
@@ -394,7 +386,8 @@ pub(super) mod tests {
         assert_eq!(batch.groups, vec![(GroupId(0), GroupResult::Read(Wall(40)))]);
         assert_eq!(batch.readings, vec![(PointId(0), int(5)), (PointId(1), Reading::Stale(Reason::Crc))]);
         // Nothing read at all is no partial success.
-        let nothing = vec![part(0, PartOutcome::Fault(Reason::Link), 40), part(1, PartOutcome::Fault(Reason::Link), 60)];
+        let nothing =
+            vec![part(0, PartOutcome::Fault(Reason::Link), 40), part(1, PartOutcome::Fault(Reason::Link), 60)];
         let batch = decoder.decode(&report(vec![nothing]));
         assert_eq!(batch.groups, vec![(GroupId(0), GroupResult::Failed(Reason::Link))]);
         assert!(batch.readings.is_empty());
@@ -505,6 +498,7 @@ pub(super) mod tests {
                         bias_mantissa: 0,
                         bias_exponent: 0,
                         decimals: None,
+                        round_to: None,
                     });
                 } else if kind == 0 {
                     p.encoding.cut = Some(Cut { low: 3, high: 9, boolean: false });
@@ -551,6 +545,7 @@ pub(super) mod tests {
                 bias_mantissa: 0,
                 bias_exponent: 0,
                 decimals: None,
+                round_to: None,
             });
             p.min = Some(Value::Int(-4000));
             p.max = Some(Value::Int(4000));

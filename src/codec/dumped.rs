@@ -179,10 +179,7 @@ mod tests {
         assert_eq!(batches[0].readings, vec![(PointId(0), Reading::Good(Value::Int(1450)))]);
         assert_eq!(
             batches[1].readings,
-            vec![
-                (PointId(1), Reading::Bad(Reason::Exception(2))),
-                (PointId(2), Reading::Good(Value::Bool(true)))
-            ]
+            vec![(PointId(1), Reading::Bad(Reason::Exception(2))), (PointId(2), Reading::Good(Value::Bool(true)))]
         );
     }
 

@@ -59,8 +59,12 @@ enum Sign {
 
 #[derive(Debug)]
 enum WholeMeaning {
-    /// The number itself, between these limits.
-    Plain(i64, i64),
+    /// The number itself, between these limits; beyond `i64` only where nobody was promised that every reader gets it.
+    Plain {
+        min: i64,
+        max: i64,
+        beyond: bool,
+    },
     /// Scaled by road 1, between these limits in its units; the other roads where it overflows.
     Fast(Fast, i64, i64, Scaling),
     Scaled(Scaling),
@@ -115,7 +119,11 @@ impl Recipe {
         }
         let mut bytes = Vec::with_capacity(words.len() * 2);
         let mut push = |word: &u16| bytes.extend(if self.swap_bytes { word.to_le_bytes() } else { word.to_be_bytes() });
-        if self.low_word_first { words.iter().rev().for_each(&mut push) } else { words.iter().for_each(&mut push) }
+        if self.low_word_first {
+            words.iter().rev().for_each(&mut push);
+        } else {
+            words.iter().for_each(&mut push);
+        }
         Reading::Good(Value::Text(match self.kind {
             Kind::Text => text(&bytes),
             _ => hex_bytes(&bytes),
@@ -123,7 +131,8 @@ impl Recipe {
     }
 
     fn raw(&self, words: &[u16]) -> u64 {
-        let join = |raw: u64, word: &u16| raw << 16 | u64::from(if self.swap_bytes { word.swap_bytes() } else { *word });
+        let join =
+            |raw: u64, word: &u16| raw << 16 | u64::from(if self.swap_bytes { word.swap_bytes() } else { *word });
         if self.low_word_first { words.iter().rev().fold(0, join) } else { words.iter().fold(0, join) }
     }
 
@@ -167,12 +176,15 @@ impl Recipe {
             Sign::Signed(unused) => Ok((raw << unused) as i64 >> unused),
         };
         match (meaning, n) {
-            (WholeMeaning::Plain(min, max), Ok(n)) => {
-                if (*min..=*max).contains(&n) { Reading::Good(Value::Int(n)) } else { Reading::Bad(Reason::OutOfRange) }
+            (WholeMeaning::Plain { min, max, .. }, Ok(n)) => {
+                if (*min..=*max).contains(&n) {
+                    Reading::Good(Value::Int(n))
+                } else {
+                    Reading::Bad(Reason::OutOfRange)
+                }
             }
-            // Only an unlimited 64-bit number can be beyond i64 and still be shown.
-            (WholeMeaning::Plain(_, i64::MAX), Err(_)) => self.within_limits(Some(Value::Uint(raw))),
-            (WholeMeaning::Plain(..), Err(_)) => Reading::Bad(Reason::OutOfRange),
+            (WholeMeaning::Plain { beyond: true, .. }, Err(_)) => self.within_limits(Some(Value::Uint(raw))),
+            (WholeMeaning::Plain { beyond: false, .. }, Err(_)) => Reading::Bad(Reason::OutOfRange),
             (WholeMeaning::Fast(fast, min, max, scaling), Ok(n)) => match fast.units(n) {
                 Some(units) if units < *min || units > *max => Reading::Bad(Reason::OutOfRange),
                 Some(units) => match Value::from_decimal(units, -(fast.places() as i8)) {
@@ -264,16 +276,20 @@ impl WholeMeaning {
         let limits = |places: u8| {
             let min = point.min.as_ref().and_then(|v| limit_in_units(v, places, true));
             let max = point.max.as_ref().and_then(|v| limit_in_units(v, places, false));
-            (min.unwrap_or(i64::MIN), max.unwrap_or(i64::MAX))
+            match point.min {
+                // No i64 reaches such a floor.
+                Some(Value::Uint(_)) => (i64::MAX, i64::MIN),
+                _ => (min.unwrap_or(i64::MIN), max.unwrap_or(i64::MAX)),
+            }
         };
         match &point.meaning {
             Meaning::Plain { .. } => {
                 let (min, max) = limits(0);
                 // `json: number` promises that every reader gets the same digits.
                 if point.json == JsonForm::Plain && matches!(point.encoding.raw, RawType::I64 | RawType::U64) {
-                    Self::Plain(min.max(-SAFE_INTEGER), max.min(SAFE_INTEGER))
+                    Self::Plain { min: min.max(-SAFE_INTEGER), max: max.min(SAFE_INTEGER), beyond: false }
                 } else {
-                    Self::Plain(min, max)
+                    Self::Plain { min, max, beyond: true }
                 }
             }
             Meaning::Scaled(scale) => {
@@ -363,8 +379,14 @@ pub(super) mod tests {
     }
 
     fn scaled(mut p: Point, numerator: i64, denominator: i64) -> Point {
-        p.meaning =
-            Meaning::Scaled(Scale { numerator, denominator, bias_mantissa: 0, bias_exponent: 0, decimals: None });
+        p.meaning = Meaning::Scaled(Scale {
+            numerator,
+            denominator,
+            bias_mantissa: 0,
+            bias_exponent: 0,
+            decimals: None,
+            round_to: None,
+        });
         p
     }
 
@@ -606,7 +628,7 @@ pub(super) mod tests {
             p.min = Some(Value::Int(bias));
             p.meaning = match meaning {
                 0 => Meaning::Plain { invert: boolean },
-                1 | 2 => Meaning::Scaled(Scale { numerator, denominator, bias_mantissa: bias, bias_exponent: exponent, decimals }),
+                1 | 2 => Meaning::Scaled(Scale { numerator, denominator, bias_mantissa: bias, bias_exponent: exponent, decimals, round_to: None }),
                 3 => Meaning::Labels(vec![(bias, "x".into())]),
                 _ => Meaning::Hex,
             };

@@ -12,7 +12,6 @@
 
 use crate::model::Value;
 use crate::profile::Scale;
-use std::cmp::Ordering;
 use std::fmt::{self, Write};
 
 /// A [`Scale`], prepared.
@@ -24,7 +23,18 @@ pub(super) struct Scaling {
     /// The same for road 3.
     factor: f64,
     bias: f64,
-    decimals: Option<u8>,
+    rounding: Rounding,
+}
+
+/// What becomes of the digits of a scaled number.
+#[derive(Debug, Clone, Copy)]
+enum Rounding {
+    /// All of them stay.
+    None,
+    /// So many after the point.
+    Decimals(u8),
+    /// A multiple of this ratio, both above 0.
+    Multiple(i64, i64),
 }
 
 /// value = (raw × factor + bias) × 10^-places.
@@ -47,12 +57,17 @@ struct Ratio {
 impl Scaling {
     pub(super) fn new(scale: &Scale) -> Self {
         let ratio = Ratio::new(scale);
+        let rounding = match (scale.round_to, scale.decimals) {
+            (Some((numerator, denominator)), _) => Rounding::Multiple(numerator, denominator),
+            (None, Some(decimals)) => Rounding::Decimals(decimals),
+            (None, None) => Rounding::None,
+        };
         Self {
-            fast: ratio.and_then(|r| Fast::new(r, scale.decimals)),
+            fast: ratio.and_then(|r| Fast::new(r, rounding)),
             ratio,
             factor: scale.numerator as f64 / scale.denominator as f64,
             bias: scale.bias_mantissa as f64 * 10f64.powi(i32::from(scale.bias_exponent)),
-            decimals: scale.decimals,
+            rounding,
         }
     }
 
@@ -65,16 +80,18 @@ impl Scaling {
     pub(super) fn whole(&self, raw: i128) -> Option<Value> {
         let ratio = self.ratio?;
         let n = raw.checked_mul(ratio.numerator)?.checked_add(ratio.bias)?;
-        quotient(n, ratio.denominator, self.decimals)
+        quotient(n, ratio.denominator, self.rounding)
     }
 
     /// Scales a finite float, through the shortest decimal that reads back to it: 4.9, not 4.900000095.
     pub(super) fn float(&self, raw: Float) -> Option<Value> {
         let (mantissa, exponent) = shortest_decimal(raw)?;
-        if let Some(value) = self.fast.and_then(|fast| fast.decimal(mantissa, exponent)) {
+        if let (Some(fast), Rounding::None) = (self.fast, self.rounding)
+            && let Some(value) = fast.decimal(mantissa, exponent)
+        {
             return Some(value);
         }
-        self.decimal(mantissa, exponent).or_else(|| self.approximate(raw))
+        self.decimal(mantissa, exponent).or_else(|| self.approximate(mantissa, exponent))
     }
 
     fn decimal(&self, mantissa: i64, exponent: i32) -> Option<Value> {
@@ -83,20 +100,26 @@ impl Scaling {
         let (up, down) = if exponent < 0 { (1, power) } else { (power, 1) };
         let raw = i128::from(mantissa).checked_mul(up)?;
         let n = raw.checked_mul(ratio.numerator)?.checked_add(ratio.bias.checked_mul(down)?)?;
-        quotient(n, ratio.denominator.checked_mul(down)?, self.decimals)
+        quotient(n, ratio.denominator.checked_mul(down)?, self.rounding)
     }
 
-    fn approximate(&self, raw: Float) -> Option<Value> {
-        let x = match raw {
-            Float::Single(x) => f64::from(x),
-            Float::Double(x) => x,
-        };
-        let y = x * self.factor + self.bias;
+    fn approximate(&self, mantissa: i64, exponent: i32) -> Option<Value> {
+        let x: f64 = text_of(format_args!("{mantissa}e{exponent}"))?.as_str()?.parse().ok()?;
+        let mut y = x * self.factor + self.bias;
+        let mut kept = -100;
+        match self.rounding {
+            Rounding::None => {}
+            Rounding::Decimals(decimals) => kept = -i32::from(decimals.min(100)),
+            Rounding::Multiple(numerator, denominator) => {
+                let step = numerator as f64 / denominator as f64;
+                y = (y / step).round() * step;
+            }
+        }
         if !y.is_finite() {
             return None;
         }
-        let (mut mantissa, mut exponent) = parse_scientific(&text_of(format_args!("{y:.14e}"))?)?;
-        let kept = -self.decimals.map_or(100, i32::from);
+        let text = text_of(format_args!("{y:.14e}"))?;
+        let (mut mantissa, mut exponent) = parse_scientific(&text)?;
         while exponent < kept {
             // One rounding would be exact only here, and here the digits are beyond the fifteenth anyway.
             mantissa = if exponent + 1 == kept { divide_half_away(mantissa.into(), 10) as i64 } else { mantissa / 10 };
@@ -104,7 +127,7 @@ impl Scaling {
         }
         match i8::try_from(exponent).ok().and_then(|e| Value::from_decimal(mantissa, e)) {
             Some(value) => Some(value),
-            None => Some(Value::F64(y)),
+            None => text.as_str()?.parse().ok().map(Value::F64),
         }
     }
 }
@@ -128,11 +151,15 @@ impl Ratio {
 }
 
 impl Fast {
-    fn new(ratio: Ratio, decimals: Option<u8>) -> Option<Self> {
+    fn new(ratio: Ratio, rounding: Rounding) -> Option<Self> {
         let places = decimal_places(ratio.denominator)?;
         let times = 10i128.checked_pow(places)? / ratio.denominator;
         let places = u8::try_from(places).ok().filter(|p| *p <= 18)?;
-        let dropped = decimals.map_or(0, |d| places.saturating_sub(d));
+        let dropped = match rounding {
+            Rounding::None => 0,
+            Rounding::Decimals(decimals) => places.saturating_sub(decimals),
+            Rounding::Multiple(..) => return None,
+        };
         Some(Self {
             factor: ratio.numerator.checked_mul(times)?.try_into().ok()?,
             bias: ratio.bias.checked_mul(times)?.try_into().ok()?,
@@ -153,7 +180,7 @@ impl Fast {
     }
 
     fn decimal(self, mantissa: i64, exponent: i32) -> Option<Value> {
-        if self.round != 1 || !(-18..=18).contains(&exponent) {
+        if !(-18..=18).contains(&exponent) {
             return None;
         }
         let power = 10i64.pow(exponent.unsigned_abs());
@@ -209,6 +236,12 @@ struct Short {
     len: usize,
 }
 
+impl Short {
+    fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes[..self.len]).ok()
+    }
+}
+
 impl Write for Short {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let end = self.len + s.len();
@@ -253,7 +286,16 @@ fn parse_scientific(text: &Short) -> Option<(i64, i32)> {
 }
 
 /// `n / d` as a value: exact where it terminates and fits, else rounded to 15 significant digits; `d` above 0.
-fn quotient(n: i128, d: i128, decimals: Option<u8>) -> Option<Value> {
+fn quotient(n: i128, d: i128, rounding: Rounding) -> Option<Value> {
+    let (n, d, decimals) = match rounding {
+        Rounding::None => (n, d, None),
+        Rounding::Decimals(decimals) => (n, d, Some(decimals)),
+        Rounding::Multiple(up, down) if up > 0 && down > 0 => {
+            let multiple = divide_half_away(n.checked_mul(down.into())?, d.checked_mul(up.into())?);
+            (multiple.checked_mul(up.into())?, down.into(), None)
+        }
+        Rounding::Multiple(..) => return None,
+    };
     let common = gcd(n.unsigned_abs(), d.unsigned_abs()).max(1);
     let d = d.unsigned_abs() / common;
     let magnitude = n.unsigned_abs() / common;
@@ -321,11 +363,8 @@ fn signed(negative: bool, n: u128) -> Option<i64> {
 
 /// Quotient rounded half away from zero; `d` above 0.
 fn divide_half_away(n: i128, d: i128) -> i128 {
-    let (q, r) = (n / d, n % d);
-    match (r.abs() * 2).cmp(&d) {
-        Ordering::Less => q,
-        Ordering::Equal | Ordering::Greater => q + n.signum(),
-    }
+    let (q, r) = (n / d, (n % d).abs());
+    if r >= d - r { q + n.signum() } else { q }
 }
 
 /// Decimals of 1/d, where it terminates: the greater count of the factors 2 and 5, if `d` has no others.
@@ -359,7 +398,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn scale(numerator: i64, denominator: i64) -> Scale {
-        Scale { numerator, denominator, bias_mantissa: 0, bias_exponent: 0, decimals: None }
+        Scale { numerator, denominator, bias_mantissa: 0, bias_exponent: 0, decimals: None, round_to: None }
     }
 
     fn show(value: Option<Value>) -> String {
@@ -411,6 +450,16 @@ mod tests {
             "0",
             "a third is nearer to nothing"
         );
+    }
+
+    #[test]
+    fn a_value_is_rounded_to_the_nearest_multiple() {
+        let quarter = Scaling::new(&Scale { round_to: Some((1, 4)), ..scale(1, 100) });
+        assert_eq!(show(quarter.whole(187)), "1.75");
+        assert_eq!(show(quarter.whole(188)), "2");
+        assert_eq!(show(quarter.whole(-188)), "-2");
+        assert_eq!(show(quarter.float(Float::Single(13.0))), "0.25");
+        assert_eq!(show(Scaling::new(&Scale { round_to: Some((5, 1)), ..scale(1, 3) }).whole(22)), "5");
     }
 
     #[test]
@@ -478,7 +527,7 @@ mod tests {
             raw: u64, numerator in -100_000i64..100_000, denominator in 1i64..100_000,
             bias in -1_000_000i64..1_000_000, exponent in -6i8..=0
         ) {
-            let s = Scaling::new(&Scale { numerator, denominator, bias_mantissa: bias, bias_exponent: exponent, decimals: None });
+            let s = Scaling::new(&Scale { bias_mantissa: bias, bias_exponent: exponent, ..scale(numerator, denominator) });
             let value = s.whole(raw.into()).unwrap().as_f64().unwrap();
             let product = raw as f64 * numerator as f64 / denominator as f64;
             let truth = product + bias as f64 * 10f64.powi(exponent.into());
@@ -486,8 +535,11 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(raw: i128, bits: u64, numerator: i64, denominator: i64, bias: i64, exponent: i8, decimals: Option<u8>) {
-            let s = Scaling::new(&Scale { numerator, denominator, bias_mantissa: bias, bias_exponent: exponent, decimals });
+        fn nothing_panics(
+            raw: i128, bits: u64, numerator: i64, denominator: i64, bias: i64, exponent: i8, decimals: Option<u8>,
+            round_to: Option<(i64, i64)>
+        ) {
+            let s = Scaling::new(&Scale { numerator, denominator, bias_mantissa: bias, bias_exponent: exponent, decimals, round_to });
             let _ = s.whole(raw);
             let _ = s.fast().map(|f| f.units(raw as i64));
             let _ = s.float(Float::Double(f64::from_bits(bits)));

@@ -16,11 +16,7 @@ pub(super) fn text(bytes: &[u8]) -> Arc<str> {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
     let text = text.trim_end_matches(' ');
-    if text.contains(char::is_control) {
-        text.replace(char::is_control, "\u{FFFD}").into()
-    } else {
-        text.into()
-    }
+    if text.contains(char::is_control) { text.replace(char::is_control, "\u{FFFD}").into() } else { text.into() }
 }
 
 /// Bytes as lower-case hex digits.
