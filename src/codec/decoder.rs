@@ -150,11 +150,10 @@ impl PreparedGroup {
                 let start = (recipe.table, recipe.range.start());
                 at = parts.partition_point(|part| (part.table, part.range.start()) <= start).saturating_sub(1);
             }
-            let reading = match parts.get(at) {
-                Some(part) if holds(part, recipe) => read_from(part, recipe),
-                _ => gather(parts, recipe),
-            };
-            readings.push((recipe.point, reading));
+            match parts.get(at) {
+                Some(part) if holds(part, recipe) => read_from(part, recipe, readings),
+                _ => readings.push((recipe.point, gather(parts, recipe))),
+            }
         }
     }
 }
@@ -175,16 +174,21 @@ fn fault_of(part: &Part) -> Option<Reason> {
 }
 
 /// The reading of a point that lies within one part: found by address, never by counting the points before it.
-fn read_from(part: &Part, recipe: &Recipe) -> Reading {
+#[inline]
+fn read_from(part: &Part, recipe: &Recipe, readings: &mut Vec<(PointId, Reading)>) {
     let offset = usize::from(recipe.range.start().0 - part.range.start().0);
-    let end = offset + usize::from(recipe.range.count());
-    match &part.outcome {
-        PartOutcome::Registers(words) => words.get(offset..end).map(|words| recipe.decode(words)),
-        PartOutcome::Bits(bits) => bits.get(offset).map(|bit| recipe.decode_bit(*bit)),
-        PartOutcome::Refused(code) => Some(Reading::Bad(Reason::Exception(*code))),
-        PartOutcome::Fault(reason) => Some(Reading::Stale(*reason)),
-    }
-    .unwrap_or(Reading::Stale(Reason::Length))
+    let reading = match &part.outcome {
+        PartOutcome::Registers(words) => match words.get(offset..offset + usize::from(recipe.range.count())) {
+            Some(words) => return recipe.decode_onto(words, readings),
+            None => Reading::Stale(Reason::Length),
+        },
+        PartOutcome::Bits(bits) => {
+            bits.get(offset).map_or(Reading::Stale(Reason::Length), |bit| recipe.decode_bit(*bit))
+        }
+        PartOutcome::Refused(code) => Reading::Bad(Reason::Exception(*code)),
+        PartOutcome::Fault(reason) => Reading::Stale(*reason),
+    };
+    readings.push((recipe.point, reading));
 }
 
 /// The reading of a point whose registers came in several parts: a fault in one is a fault of all.

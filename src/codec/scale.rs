@@ -169,6 +169,7 @@ impl Fast {
     }
 
     /// The scaled number in units of 10^-[`places`](Self::places); nothing where it overflows.
+    #[inline]
     pub(super) fn units(self, raw: i64) -> Option<i64> {
         let n = raw.checked_mul(self.factor)?.checked_add(self.bias)?;
         Some(if self.round == 1 { n } else { divide_half_away(n.into(), self.round.into()) as i64 })
