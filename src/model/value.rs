@@ -15,6 +15,7 @@ pub struct Decimal {
 
 impl Decimal {
     /// `mantissa × 10^exponent`, normalised; nothing where it does not fit (over 18 digits before the point).
+    #[inline]
     pub fn new(mantissa: i64, exponent: i8) -> Option<Self> {
         let (mut m, mut e) = (mantissa, exponent);
         while e < 0 && m % 10 == 0 {
