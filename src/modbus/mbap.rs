@@ -147,16 +147,16 @@ impl Deframer {
     /// Decides whether the bytes that an exception announced too many have really come. False: not known yet.
     fn skip_surplus(&mut self, input: &mut &[u8]) -> bool {
         // Six bytes show whether a header begins here; nothing can be complete with fewer.
-        let mut head = [0; 6];
+        let mut begin = [0; 6];
         let held = self.len.min(6);
         let fresh = input.len().min(6 - held);
-        head[..held].copy_from_slice(&self.held[..held]);
-        head[held..held + fresh].copy_from_slice(&input[..fresh]);
+        begin[..held].copy_from_slice(&self.held[..held]);
+        begin[held..held + fresh].copy_from_slice(&input[..fresh]);
         if held + fresh < 6 {
             self.hold(input, 6);
             return false;
         }
-        if adu_len(&head).is_err() {
+        if adu_len(&begin).is_err() {
             // No header here: the announced bytes came, and it begins after them.
             let from_held = self.surplus.min(self.len);
             self.held.copy_within(from_held..self.len, 0);

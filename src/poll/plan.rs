@@ -6,6 +6,7 @@
 //! among those, the fewest addresses.
 
 use crate::modbus::{Address, AddressRange, Table};
+use crate::model::GroupId;
 use crate::profile::Limits;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -104,6 +105,9 @@ pub enum PlanError {
     #[error("{0} values in one group are too many")]
     TooMany(usize),
 }
+
+/// Every group that the limits make impossible, and why.
+pub type PlanErrors = Vec<(GroupId, PlanError)>;
 
 impl Plan {
     /// The fewest reads for these values (in any order, repeated or not). A `together` group gets one read or an error.
