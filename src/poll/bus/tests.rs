@@ -575,6 +575,16 @@ fn f43_a_quantity_limit_found_by_refusal_leaves_all_good() {
 }
 
 #[test]
+fn f45_a_value_behind_a_gap_lies_where_its_address_says() {
+    let mut world = World::new(at_once(), good_after(2));
+    let mut setup = device("one", 1, 1000, &[(7016, 2), (7000, 2)]);
+    setup.limits.gap = 14;
+    world.put(setup);
+    world.run_until(500);
+    assert_eq!(outcomes(&world.reports[0].1), [(7000, 18, registers(&(7000..7018).collect::<Vec<_>>()))]);
+}
+
+#[test]
 fn f46_a_value_refused_in_noise_comes_back() {
     let mut count = 0;
     let mut world = World::new(at_once(), move |asked: &Asked| {
