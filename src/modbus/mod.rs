@@ -1,10 +1,20 @@
 //! The words of the wire: unit ids, tables, addresses, frames.
 //!
 //! A dictionary and a codec, sans-IO: no socket, no clock, nothing but bytes in and bytes out. Sources: MODBUS
-//! Application Protocol V1.1b3 and MODBUS Messaging on TCP/IP V1.0b.
+//! Application Protocol V1.1b3 and MODBUS Messaging on TCP/IP V1.0b. Requests are `tokio-modbus`'s type; read replies
+//! are views over the frame.
 
+mod envelope;
+pub mod mbap;
+mod reply;
+mod request;
 mod words;
 
+pub use envelope::Envelope;
+pub use mbap::{Adu, LostSync, TransactionId};
+pub use reply::{ReadReply, Reply, ReplyMismatch, encode_bits, encode_exception, encode_registers};
+pub use request::{MAX_BITS_PER_WRITE, MAX_PDU_LEN, RequestError, encode_request, read_request};
+pub use tokio_modbus::Request;
 pub use words::{
     Address, AddressRange, MAX_BITS_PER_READ, MAX_REGISTERS_PER_READ, MAX_REGISTERS_PER_WRITE, Table, UnitId,
 };

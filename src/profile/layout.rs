@@ -56,6 +56,7 @@ impl DeviceProfile {
             intervals,
             offline_after: self.timing.offline_after,
             timeout: self.timing.timeout,
+            simulated: false,
         }
     }
 

@@ -83,9 +83,24 @@ pub fn hall_meter(at: Duration) -> Dump {
     }
     let total = 4_021.37 + watts * t / 3.6e6;
     for (address, value) in [
-        (42, 230.0), (46, amperes / 3.0), (48, amperes), (52, watts), (56, volt_amperes), (60, vars),
-        (62, watts / volt_amperes), (66, (watts / volt_amperes).acos().to_degrees()), (70, 50.0 + 0.02 * (t / 5.0).sin()),
-        (72, total), (76, 812.5), (80, 4.3), (84, watts), (86, 9_800.0), (206, 398.4), (224, 0.4), (342, total), (344, 812.5),
+        (42, 230.0),
+        (46, amperes / 3.0),
+        (48, amperes),
+        (52, watts),
+        (56, volt_amperes),
+        (60, vars),
+        (62, watts / volt_amperes),
+        (66, (watts / volt_amperes).acos().to_degrees()),
+        (70, 50.0 + 0.02 * (t / 5.0).sin()),
+        (72, total),
+        (76, 812.5),
+        (80, 4.3),
+        (84, watts),
+        (86, 9_800.0),
+        (206, 398.4),
+        (224, 0.4),
+        (342, total),
+        (344, 812.5),
     ] {
         set(address, value);
     }
@@ -106,10 +121,27 @@ pub fn compressor_meter(at: Duration) -> Dump {
     let apparent = voltage * current;
     let mut set = |address: u16, value: f64| float(&mut d, Table::InputRegister, address, value);
     for (address, value) in [
-        (0, voltage), (6, current), (12, apparent * factor), (18, apparent), (24, -apparent * (1.0f64 - factor * factor).sqrt()),
-        (30, factor), (36, 360.0 - f64::acos(factor).to_degrees()), (70, 50.0 + 0.02 * (t / 5.0).sin()), (72, 291.627 + t / 4000.0),
-        (76, 0.17), (78, 26.445), (84, 640.0), (86, 1679.0), (88, 640.0), (90, 1679.0), (258, 2.9), (264, 6.987),
-        (342, 291.627 + t / 4000.0), (344, 26.615), (384, 291.627 + t / 4000.0), (386, 26.615),
+        (0, voltage),
+        (6, current),
+        (12, apparent * factor),
+        (18, apparent),
+        (24, -apparent * (1.0f64 - factor * factor).sqrt()),
+        (30, factor),
+        (36, 360.0 - f64::acos(factor).to_degrees()),
+        (70, 50.0 + 0.02 * (t / 5.0).sin()),
+        (72, 291.627 + t / 4000.0),
+        (76, 0.17),
+        (78, 26.445),
+        (84, 640.0),
+        (86, 1679.0),
+        (88, 640.0),
+        (90, 1679.0),
+        (258, 2.9),
+        (264, 6.987),
+        (342, 291.627 + t / 4000.0),
+        (344, 26.615),
+        (384, 291.627 + t / 4000.0),
+        (386, 26.615),
     ] {
         set(address, value);
     }
@@ -117,9 +149,16 @@ pub fn compressor_meter(at: Duration) -> Dump {
     for (address, value) in [(12, 100.0), (18, 0.0), (20, 1.0), (28, 4.0), (63_792, 4897.95 + t / 3600.0)] {
         hold(address, value);
     }
-    for (address, value) in
-        [(62_720, 5377), (62_721, 96), (63_760, 0), (63_761, 0), (63_776, 2), (63_777, 0), (64_512, 3822), (64_513, 11422)]
-    {
+    for (address, value) in [
+        (62_720, 5377),
+        (62_721, 96),
+        (63_760, 0),
+        (63_761, 0),
+        (63_776, 2),
+        (63_777, 0),
+        (64_512, 3822),
+        (64_513, 11422),
+    ] {
         d.set_register(Table::HoldingRegister, Address(address), value);
     }
     d

@@ -3,6 +3,8 @@
 //! Every peer listens on loopback, on a port that was free, and ends with its test. Where a peer is missing the test
 //! prints `skipped: …` and passes; `./test` installs them and counts what was skipped.
 
+#![allow(unreachable_pub, reason = "a test binary has no outside")]
+
 mod commands;
 mod harness;
 mod road;
