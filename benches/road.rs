@@ -3,7 +3,13 @@
 //! `cargo bench` prints them; nothing asserts them.
 
 use divan::{Bencher, black_box};
+use fieldshadow::codec::Decoder;
+use fieldshadow::document::Document;
+use fieldshadow::modbus::mbap::Deframer;
+use fieldshadow::modbus::{Address, AddressRange, Reply, Table};
 use fieldshadow::model::*;
+use fieldshadow::poll::{CycleReport, GroupReport, Part, PartOutcome};
+use fieldshadow::profile;
 use fieldshadow::twin::{Options, Store};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,4 +89,51 @@ fn commit_100_points_unchanged(bencher: Bencher<'_, '_>) {
             batch
         })
         .bench_local_refs(|batch| black_box(store.commit(batch).unwrap()));
+}
+
+/// The reply to a read of 100 registers, from the bytes of the stream to a vector of registers.
+#[divan::bench]
+fn deframe_100_registers(bencher: Bencher<'_, '_>) {
+    let mut frame = vec![0x00, 0x07, 0, 0, 0, 203, 1, 3, 200];
+    frame.extend((0..100u16).flat_map(u16::to_be_bytes));
+    let range = AddressRange::new(Address(0), 100).unwrap();
+    let mut deframer = Deframer::default();
+    bencher.bench_local(|| {
+        let (adu, _) = deframer.next(black_box(&frame)).unwrap();
+        let Reply::Read(values) = Reply::parse(Table::HoldingRegister, range, adu.unwrap().pdu).unwrap() else {
+            unreachable!("it is no exception")
+        };
+        black_box(values.registers().collect::<Vec<u16>>())
+    });
+}
+
+/// 100 registers to 100 readings: plain, and scaled with limits.
+#[divan::bench(args = ["type: u16", "type: i16, scale: 0.1, min: -4000, max: 4000"])]
+fn decode_100_registers(bencher: Bencher<'_, '_>, point: &str) {
+    use std::fmt::Write as _;
+    let mut text = String::from("profile: bench/decode\nversion: 1.0.0\ngroups:\n  g:\n    base: 0\n    points:\n");
+    for i in 0..POINTS {
+        writeln!(text, "      r{i}: {{offset: {i}, {point}}}").unwrap();
+    }
+    let profile = profile::parse(&Document::parse("bench", &text).unwrap()).unwrap();
+    let decoder = Decoder::new(&profile);
+    let at = Stamp::default();
+    let part = Part {
+        table: Table::HoldingRegister,
+        range: AddressRange::new(Address(0), 100).unwrap(),
+        outcome: PartOutcome::Registers((0..100).map(|i| i * 37).collect()),
+        received: at,
+    };
+    let report = CycleReport {
+        device: DeviceId::new("d").unwrap(),
+        generation: Generation(1),
+        interval: Interval(0),
+        cycle: Cycle(1),
+        started: at,
+        ended: at,
+        first_reply: at,
+        condition: Condition::Reachable,
+        groups: vec![GroupReport { group: GroupId(0), parts: vec![part] }],
+    };
+    bencher.bench_local(|| black_box(decoder.decode(black_box(&report))));
 }

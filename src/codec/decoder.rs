@@ -536,32 +536,4 @@ pub(super) mod tests {
             prop_assert_eq!(merged.decode(&report(vec![parts])), batch);
         }
     }
-
-    /// The pace of the fast road; a figure, not a judgement: `cargo test --release -- --ignored pace --nocapture`.
-    #[test]
-    #[ignore = "a measurement, for release builds"]
-    fn pace_of_a_hundred_registers() {
-        let scaled = |address| {
-            let mut p = point(RawType::I16, 1);
-            p.meaning = Meaning::Scaled(Scale {
-                numerator: 1,
-                denominator: 10,
-                bias_mantissa: 0,
-                bias_exponent: 0,
-                decimals: None,
-                round_to: None,
-            });
-            p.min = Some(Value::Int(-4000));
-            p.max = Some(Value::Int(4000));
-            at(p, 0, address)
-        };
-        let decoder = Decoder::new(&profile(1, (0..100).map(scaled).collect()));
-        let cycle = report(vec![vec![part(0, PartOutcome::Registers((0..100).map(|i| i * 37).collect()), 10)]]);
-        let runs = 100_000u32;
-        let begun = std::time::Instant::now();
-        for _ in 0..runs {
-            std::hint::black_box(decoder.decode(std::hint::black_box(&cycle)));
-        }
-        println!("{:?} a cycle of 100 scaled registers", begun.elapsed() / runs);
-    }
 }
