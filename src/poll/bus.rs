@@ -111,7 +111,7 @@ impl Bus {
     // ---- orders
 
     /// Adds a device, or replaces the one of its name: what that one had asked for is forgotten. Numbers of cycles go
-    /// on from the greater of the two. Changes nothing where a group of it cannot be planned.
+    /// on from the greater of the two, counters go on. Changes nothing where a group of it cannot be planned.
     pub fn put(&mut self, now: Stamp, mut setup: UnitSetup) -> Result<(), PlanErrors> {
         let share = if self.options.spread { share_of(setup.device.as_str()) } else { 0.0 };
         let seed = self.options.seed ^ name_hash(setup.device.as_str());
@@ -119,8 +119,11 @@ impl Bus {
         if let Some(old) = old.and_then(|place| self.units[place].as_ref()) {
             setup.first_cycle = setup.first_cycle.max(old.next_cycle);
         }
-        let unit = Unit::new(setup, share, seed, now.mono)?;
+        let mut unit = Unit::new(setup, share, seed, now.mono)?;
         if let Some(place) = old {
+            if let Some(old) = &mut self.units[place] {
+                unit.counters = std::mem::take(&mut old.counters);
+            }
             self.vacate(place);
         }
         let place = self.units.iter().position(Option::is_none).unwrap_or(self.units.len());
@@ -544,7 +547,7 @@ impl Bus {
         running.started.get_or_insert(now);
         self.turn += 1;
         unit.served = self.turn;
-        let (unit_id, deadline) = (unit.unit_id, now.mono + unit.timing.timeout);
+        let (unit_id, deadline) = (unit.unit_id, now.mono + unit.timeout());
         let owner = Some((place, index));
         self.in_flight.push(InFlight { transaction, unit_id, owner, job, sent: now.mono, deadline });
         self.busy_since.get_or_insert(now.mono);

@@ -95,3 +95,85 @@ impl UnitSetup {
         if errors.is_empty() { Ok(plans) } else { Err(errors) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modbus::{Address, AddressRange, Table};
+    use crate::model::{GroupLayout, IntervalLayout, JsonForm};
+    use crate::profile::{Encoding, Group, Meaning, OnPartial, Order, Point, RawType};
+    use std::sync::Arc;
+
+    fn point(group: u16, address: u16, access: Access) -> Point {
+        Point {
+            path: Arc::from("a"),
+            group: GroupId(group),
+            table: Table::HoldingRegister,
+            range: AddressRange::new(Address(address), 1).unwrap(),
+            encoding: Encoding {
+                raw: RawType::U16,
+                word_order: Order::HighFirst,
+                byte_order: Order::HighFirst,
+                cut: None,
+            },
+            meaning: Meaning::Plain { invert: false },
+            unit: None,
+            title: None,
+            min: None,
+            max: None,
+            absent: Vec::new(),
+            valid_when: None,
+            json: JsonForm::Plain,
+            access,
+            danger: false,
+        }
+    }
+
+    fn group(together: bool) -> Group {
+        Group { name: Arc::from("g"), every: None, together, on_partial: OnPartial::Keep, max_skew: None }
+    }
+
+    #[test]
+    fn a_profile_gives_its_groups_by_the_layouts_intervals() {
+        let profile = DeviceProfile {
+            name: Arc::from("v/m"),
+            version: Arc::from("1.0.0"),
+            title: String::new(),
+            model: None,
+            verified: false,
+            sources: Vec::new(),
+            limits: Limits { registers_per_read: 1, ..Limits::default() },
+            timing: Timing::default(),
+            groups: vec![group(false), group(true), group(false)],
+            points: vec![
+                point(0, 7, Access::Read),
+                point(0, 8, Access::ReadWrite),
+                point(0, 9, Access::Write),
+                point(1, 20, Access::Read),
+                point(1, 21, Access::Read),
+                point(2, 30, Access::Read),
+            ],
+            tests: Vec::new(),
+        };
+        let in_interval = |i| GroupLayout { name: Arc::from("g"), interval: Interval(i) };
+        let second = Some(Duration::from_secs(1));
+        let layout = Layout {
+            profile: Arc::from("v/m"),
+            profile_version: Arc::from("1.0.0"),
+            points: Vec::new(),
+            groups: vec![in_interval(1), in_interval(0), in_interval(1)],
+            intervals: vec![IntervalLayout { every: None }, IntervalLayout { every: second }],
+            offline_after: 3,
+            timeout: Duration::from_secs(1),
+        };
+        let device = DeviceId::new("d").unwrap();
+        let setup = UnitSetup::from_profile(device, Generation(2), UnitId(9), &profile, &layout, Cycle(40));
+        let groups =
+            |i: usize| setup.intervals[i].groups.iter().map(|g| (g.group.0, g.wanted.len())).collect::<Vec<_>>();
+        assert_eq!((setup.intervals[0].every, groups(0)), (None, vec![(1, 2)]));
+        assert_eq!((setup.intervals[1].every, groups(1)), (second, vec![(0, 2), (2, 1)]));
+        // One register a read: only the group that must come together is impossible.
+        let errors = setup.plans().unwrap_err();
+        assert_eq!(errors.iter().map(|e| e.0).collect::<Vec<_>>(), [GroupId(1)]);
+    }
+}

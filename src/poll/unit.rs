@@ -118,6 +118,11 @@ impl Unit {
         if self.probe.is_some() { 1 } else { self.timing.retries.saturating_add(1) }
     }
 
+    /// To wait for a reply.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timing.timeout.max(SHORTEST_TIMEOUT)
+    }
+
     /// When it may be spoken to.
     pub(super) fn free_at(&self) -> Mono {
         self.ready_at.max(self.quiet_until)
@@ -171,7 +176,7 @@ impl Unit {
 
     fn begin(&mut self, index: usize, now: Mono) {
         let interval = &mut self.intervals[index];
-        let deadline = now + interval.every.unwrap_or(LONGEST_PHASE);
+        let deadline = now + interval.every.unwrap_or(LONGEST_SLACK).min(LONGEST_SLACK);
         let mut running = Running::new(self.next_cycle, deadline, interval.groups.len());
         self.next_cycle = self.next_cycle.next();
         let spared = |atom: Wanted| self.quarantine.spares(atom, now);
@@ -335,10 +340,15 @@ fn whole_periods(every: Duration, n: u64) -> Duration {
     Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
 }
 
+/// No patience is less: a timeout of nothing would time out as it is sent.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 /// No grid is finer.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 /// The first poll comes within this, however long the period.
 const LONGEST_PHASE: Duration = Duration::from_secs(1);
+/// A cycle should be over when its next tick comes, or after this: on a link that cannot keep up, devices with a long
+/// period would else wait for all of it.
+const LONGEST_SLACK: Duration = Duration::from_secs(1);
 /// Probes of a silent device: first and longest pause.
 const PROBE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Tries of a `once` group that failed: first and longest pause.

@@ -776,6 +776,20 @@ fn once_is_read_at_each_connect_and_again_until_it_was_good() {
 }
 
 #[test]
+fn a_link_that_cannot_keep_up_is_shared_fairly() {
+    let mut world = World::new(at_once(), good_after(40));
+    world.put(device("eager", 1, 10, &[(0, 1)]));
+    world.put(device("also", 2, 20, &[(0, 1)]));
+    world.put(device("patient", 3, 10_000, &[(0, 1), (10, 1)]));
+    world.run_until(99_900);
+    let patient = world.reports_of("patient");
+    assert_eq!(patient.len(), 10);
+    assert!(patient.iter().all(|r| r.ended.mono.0.as_millis() % 10_000 < 1300));
+    let (eager, also) = (world.good("eager"), world.good("also"));
+    assert!(eager + also > 2400 && also > 1000, "{eager} {also}");
+}
+
+#[test]
 fn an_hour_of_two_devices_is_exact() {
     let mut world = World::new(at_once(), good_after(7));
     world.put(device("a", 1, 1000, &[(0, 2), (4, 1)]));
