@@ -165,6 +165,7 @@ mod tests {
             intervals: vec![IntervalLayout { every: None }, IntervalLayout { every: second }],
             offline_after: 3,
             timeout: Duration::from_secs(1),
+            simulated: false,
         };
         let device = DeviceId::new("d").unwrap();
         let setup = UnitSetup::from_profile(device, Generation(2), UnitId(9), &profile, &layout, Cycle(40));
