@@ -10,6 +10,8 @@ use std::sync::Arc;
 const MAX_KEPT: usize = 1000;
 /// Longest piece of a line shown, in characters around the mark: a file may be one line of a mebibyte.
 const MAX_SHOWN: usize = 400;
+/// Further places are marked if they lie within so many bytes of the first.
+const MAX_APART: usize = 20_000;
 
 /// How grave it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -146,6 +148,11 @@ impl Diagnostics {
         self.dropped_errors += usize::from(severity == Severity::Error);
     }
 
+    /// The known word nearest to a misspelt one; nothing once so much is wrong that further reports are only counted.
+    pub fn suggest<'w>(&self, word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+        if self.list.len() < MAX_KEPT { super::closest(word, known) } else { None }
+    }
+
     /// Whether nothing at all was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -171,7 +178,7 @@ impl Diagnostics {
         }
     }
 
-    /// Puts them in order of place, files in the order in which they came first.
+    /// Puts them in order of place, files in the order in which they came first; of equal ones one stays.
     pub fn sort(&mut self) {
         let mut files: Vec<Arc<str>> = Vec::new();
         for diagnostic in &self.list {
@@ -181,6 +188,8 @@ impl Diagnostics {
         }
         let rank = |file: &Arc<str>| files.iter().position(|f| f == file);
         self.list.sort_by_key(|d| (rank(&d.file), d.place.line, d.place.column));
+        // What stands on a default is judged anew for each point that takes it.
+        self.list.dedup_by(|a, b| a.file == b.file && a.place == b.place && a.message == b.message);
     }
 
     /// All that were kept, in the order of [`Diagnostics::sort`] once that was called.
@@ -287,8 +296,10 @@ impl Diagnostic {
         let (start, end) = clip(&self.source, self.place);
         let mut marks = vec![(start, end, AnnotationKind::Primary, String::new())];
         for (place, label) in &self.also {
-            let (start, end) = clip(&self.source, *place);
-            marks.push((start, end, AnnotationKind::Context, printable(label)));
+            let (from, to) = clip(&self.source, *place);
+            if from.abs_diff(start) <= MAX_APART {
+                marks.push((from, to, AnnotationKind::Context, printable(label)));
+            }
         }
         let first = marks.iter().map(|m| m.0).min().unwrap_or(start);
         let last = marks.iter().map(|m| m.1).max().unwrap_or(end);
@@ -298,7 +309,8 @@ impl Diagnostic {
         if shown.is_empty() || shown.lines().any(|l| l.len() > MAX_SHOWN) {
             return String::new();
         }
-        let line = 1 + self.source[..from].matches('\n').count();
+        let before = self.source[from..start].matches('\n').count();
+        let line = (self.place.line as usize).saturating_sub(before).max(1);
         let mut snippet = Snippet::source(shown).line_start(line).fold(true);
         for (start, end, kind, label) in marks {
             let mark = kind.span(start - from..end - from);

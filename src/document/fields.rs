@@ -9,6 +9,8 @@ pub struct Fields<'a> {
     place: Place,
     mapping: &'a Mapping,
     asked: Vec<&'static str>,
+    /// Required keys that are not there, but another one looks like them: whether that one is known is seen at the end.
+    perhaps_misspelt: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
@@ -24,7 +26,7 @@ impl<'a> Fields<'a> {
             }
         };
         mapping.report_duplicates(wrong);
-        Some(Self { what, place: node.place, mapping, asked: Vec::new() })
+        Some(Self { what, place: node.place, mapping, asked: Vec::new(), perhaps_misspelt: Vec::new() })
     }
 
     /// The value of a key that may be left out. A key without a value counts as given: its reader refuses it.
@@ -35,8 +37,12 @@ impl<'a> Fields<'a> {
     /// The value of a key that must be there; where it is not, that is reported.
     pub fn required(&mut self, key: &'static str, wrong: &mut Diagnostics) -> Option<&'a Node> {
         let found = self.optional(key);
-        if found.is_none() && !self.misspelt(key) {
-            wrong.report(self.start(), format!("{} needs `{key}`", self.what)).remedy(format!("add `{key}: …`"));
+        if found.is_none() {
+            if self.looks_like(key).next().is_some() {
+                self.perhaps_misspelt.push(key);
+            } else {
+                self.say_missing(key, wrong);
+            }
         }
         found
     }
@@ -62,6 +68,12 @@ impl<'a> Fields<'a> {
     /// Reports every key that nobody asked for: those of `later` as "not available in this version", the others as
     /// unknown, with the nearest known one.
     pub fn close(self, later: &[&'static str], wrong: &mut Diagnostics) {
+        for key in &self.perhaps_misspelt {
+            // An unknown key that looks like it is reported below: that is enough.
+            if self.looks_like(key).all(|e| self.asked.contains(&e.name())) {
+                self.say_missing(key, wrong);
+            }
+        }
         for entry in &self.mapping.entries {
             let name = entry.name();
             if self.asked.contains(&name) {
@@ -73,17 +85,22 @@ impl<'a> Fields<'a> {
                     .remedy(format!("leave `{name}` out"));
                 continue;
             }
+            let near = wrong.suggest(name, self.asked.iter().chain(later).copied());
             let diagnostic = wrong.report(entry.key.place, format!("unknown key `{name}`"));
-            match closest(name, self.asked.iter().chain(later).copied()) {
+            match near {
                 Some(near) => diagnostic.remedy(format!("did you mean `{near}`?")),
                 None => diagnostic.remedy(format!("{} has no such key", self.what)),
             };
         }
     }
 
-    /// Whether some unknown key looks like `key`: then that report is enough.
-    fn misspelt(&self, key: &str) -> bool {
-        self.mapping.entries.iter().any(|e| closest(e.name(), [key]).is_some())
+    fn say_missing(&self, key: &str, wrong: &mut Diagnostics) {
+        wrong.report(self.start(), format!("{} needs `{key}`", self.what)).remedy(format!("add `{key}: …`"));
+    }
+
+    /// Keys that may be meant for `key`.
+    fn looks_like(&self, key: &'static str) -> impl Iterator<Item = &'a Entry> {
+        self.mapping.entries.iter().filter(move |e| closest(e.name(), [key]).is_some())
     }
 }
 
@@ -112,6 +129,17 @@ mod tests {
              p.yaml:4:1: `flags` is not available in this version; leave `flags` out\n\
              p.yaml:5:1: unknown key `colour`; a point has no such key\n"
         );
+    }
+
+    #[test]
+    fn a_missing_key_is_missed_though_a_known_one_looks_like_it() {
+        let document = Document::parse("p.yaml", "gaps: 1").unwrap();
+        let mut wrong = Diagnostics::new(&document);
+        let mut fields = Fields::open(document.root(), "a limit", &mut wrong).unwrap();
+        assert!(fields.required("gap", &mut wrong).is_none());
+        assert!(fields.optional("gaps").is_some());
+        fields.close(&[], &mut wrong);
+        assert_eq!(wrong.lines(), "p.yaml:1:1: a limit needs `gap`; add `gap: …`\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 /// exchanged with their neighbour. Nothing where none is near.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64; // longer words are no keys, and the effort is quadratic
+    const MOST: usize = 2000; // a file may hold more names than it is worth looking through for each misspelt one
     let letters: Vec<char> = word.chars().take(LONGEST + 1).collect();
     if letters.len() > LONGEST {
         return None;
@@ -11,7 +12,8 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let allowed = (letters.len() / 3).max(1);
     known
         .into_iter()
-        .filter(|k| k.len() <= LONGEST && *k != word)
+        .take(MOST)
+        .filter(|k| k.len() <= LONGEST && k.len().abs_diff(word.len()) <= allowed * 4 && *k != word)
         .map(|k| (distance(&letters, &k.chars().collect::<Vec<_>>()), k))
         .filter(|(d, k)| *d <= allowed && *d < k.len())
         .min_by_key(|(d, _)| *d)
