@@ -5,14 +5,23 @@
 //! does. Other rooms do not know that files exist.
 
 mod broker;
+mod check;
+mod device_values;
+mod devices;
 mod folder;
 mod keys;
 mod layers;
+mod library;
+mod restrict;
 mod settings;
 
 pub use broker::{Broker, Scheme};
+pub use check::{Checked, check_paths};
+pub use device_values::{Endpoint, Writes};
+pub use devices::{DeviceSetup, Refused, Scan, scan_devices};
 pub use keys::schema;
 
+pub use library::{Library, Listed, NotFound, Origin, ProfileFile};
 pub use settings::{
     Change, Config, Gateway, Log, LogFormat, LogLevel, Mqtt, Publish, Purpose, Secret, State, Twin, name_of_host,
 };
