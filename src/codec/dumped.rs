@@ -6,24 +6,18 @@ use crate::model::{
     Batch, Condition, Cycle, DeviceId, Fault, Generation, GroupId, Interval, JsonForm, PointId, Reading, Stamp, Value,
 };
 use crate::poll::{CycleReport, GroupReport, Part, PartOutcome};
-use crate::profile::{DeviceProfile, Dump, ProfileTest};
-use std::time::Duration;
+use crate::profile::{DeviceProfile, Dump, Intervals, ProfileTest};
 
-/// Decodes all groups of a profile out of a dump: one batch per interval, in the order in which the groups name them.
+/// Decodes all groups of a profile out of a dump: one batch per interval, in the order of its layout.
 ///
 /// An address that is missing in the dump is refused with exception 2, as a device would.
 pub fn decode_dump(device: &DeviceId, profile: &DeviceProfile, dump: &Dump, at: Stamp) -> Vec<Batch> {
     let decoder = Decoder::new(profile);
-    let mut intervals: Vec<Option<Duration>> = Vec::new();
-    for group in &profile.groups {
-        if !intervals.contains(&group.every) {
-            intervals.push(group.every);
-        }
-    }
-    let report = |(number, every): (u16, Option<Duration>)| {
+    let layout = profile.layout(&Intervals::new());
+    let report = |number: u16| {
         let groups: Vec<_> = (0u16..)
-            .zip(&profile.groups)
-            .filter(|(_, group)| group.every == every)
+            .zip(&layout.groups)
+            .filter(|(_, group)| group.interval == Interval(number))
             .map(|(i, _)| GroupReport { group: GroupId(i), parts: parts_of(profile, GroupId(i), dump, at) })
             .collect();
         let readable = groups.iter().any(|group| !group.parts.is_empty());
@@ -39,7 +33,7 @@ pub fn decode_dump(device: &DeviceId, profile: &DeviceProfile, dump: &Dump, at: 
             groups,
         }
     };
-    (0u16..).zip(intervals).map(report).map(|report| decoder.decode(&report)).collect()
+    (0u16..).zip(&layout.intervals).map(|(number, _)| decoder.decode(&report(number))).collect()
 }
 
 /// Runs one of a profile's own test vectors: every difference, in words.
