@@ -1,12 +1,18 @@
 //! Shadows: JSON documents, their schemas, topic names, and what must be said when. Pure.
 
+mod document;
 mod json;
 mod message;
 mod nest;
+#[cfg(test)]
+mod sample;
+mod schema;
 mod skeleton;
 mod topic;
 
+pub use document::{ChangeFrame, DeviceCounts, Documents, GatewayStatus, Reload, StateFrame};
 pub use json::{MAX_SAFE_INTEGER, write_string, write_value};
 pub use message::{Publication, Qos};
+pub use schema::{MESSAGES, pretty, schema_message, schema_shadow};
 pub use skeleton::Skeleton;
 pub use topic::{Prefix, PrefixError, Topic};

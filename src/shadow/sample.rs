@@ -1,0 +1,78 @@
+//! A small plant for this room's tests: one kind of pump, a store, cycles as they come from the poller.
+
+use super::skeleton::tests::layout;
+use crate::model::{
+    Batch, Condition, Configuration, Cycle, DeviceId, Epoch, Fault, Generation, GroupId, GroupResult, Interval, Layout,
+    Mono, PointId, Reading, Reason, Stamp, Value, Wall,
+};
+use crate::twin::{Options, Store};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// 2026-11-30T22:27:40.000Z.
+pub(super) const BEGIN: Stamp = Stamp { mono: Mono(Duration::from_secs(100)), wall: Wall(1_796_077_660_000) };
+
+pub(super) fn at(ms: u64) -> Stamp {
+    BEGIN.plus(Duration::from_millis(ms))
+}
+
+pub(super) fn id(name: &str) -> DeviceId {
+    DeviceId::new(name).unwrap()
+}
+
+/// `speed.actual`, `state`, `speed.setpoint`; one group, `fast`, every second.
+pub(super) fn pump() -> Arc<Layout> {
+    Arc::new(layout(&["speed.actual", "state", "speed.setpoint"]))
+}
+
+pub(super) fn store() -> Store {
+    Store::new(Epoch(7), &Options::default())
+}
+
+pub(super) fn configure(store: &Store, name: &str, layout: &Arc<Layout>, now: Stamp) -> Generation {
+    store.configure(&id(name), Configuration::Ready(Arc::clone(layout)), now)
+}
+
+/// A cycle that read everything: one reading per point, in order.
+pub(super) fn batch(name: &str, cycle: u64, readings: Vec<Reading>, ended: Stamp) -> Batch {
+    Batch {
+        device: id(name),
+        generation: Generation(1),
+        interval: Interval(0),
+        cycle: Cycle(cycle),
+        started: ended,
+        ended,
+        condition: Condition::Reachable,
+        skew_exceeded: false,
+        groups: vec![(GroupId(0), GroupResult::Read(ended.wall))],
+        readings: (0u16..).map(PointId).zip(readings).collect(),
+    }
+}
+
+pub(super) fn good(speed: i64, setpoint: i64) -> Vec<Reading> {
+    vec![
+        Reading::Good(Value::Int(speed)),
+        Reading::Good(Value::Text("running".into())),
+        Reading::Good(Value::Int(setpoint)),
+    ]
+}
+
+/// A cycle without a reply.
+pub(super) fn silent(name: &str, cycle: u64, ended: Stamp) -> Batch {
+    Batch {
+        condition: Condition::Unreachable(Fault::NoReply),
+        groups: vec![(GroupId(0), GroupResult::Failed(Reason::Timeout))],
+        ..batch(name, cycle, Vec::new(), ended)
+    }
+}
+
+/// Parses a payload and holds it against its message's schema.
+pub(super) fn valid(message: &str, payload: &[u8]) -> serde_json::Value {
+    let schema = super::schema::schema_message(message).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let parsed: serde_json::Value = serde_json::from_slice(payload).unwrap();
+    if let Err(error) = jsonschema::validate(&schema, &parsed) {
+        panic!("{message}: {error} at {}\n{}", error.instance_path(), String::from_utf8_lossy(payload));
+    }
+    parsed
+}
