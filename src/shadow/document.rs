@@ -321,7 +321,7 @@ mod tests {
     use crate::model::{Reading, Reason, Value};
     use crate::twin::Store;
 
-    const HEARTBEAT: Duration = Duration::from_secs(60);
+    const HEARTBEAT: Duration = Duration::from_mins(1);
 
     fn state(store: &Store, published: Wall, clock_stepped: bool) -> String {
         let root = store.root();

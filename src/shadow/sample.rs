@@ -6,7 +6,8 @@ use crate::model::{
     Mono, PointId, Reading, Reason, Stamp, Value, Wall,
 };
 use crate::twin::{Options, Store};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// 2026-11-30T22:27:40.000Z.
@@ -68,10 +69,12 @@ pub(super) fn silent(name: &str, cycle: u64, ended: Stamp) -> Batch {
 
 /// Parses a payload and holds it against its message's schema.
 pub(super) fn valid(message: &str, payload: &[u8]) -> serde_json::Value {
-    let schema = super::schema::schema_message(message).unwrap();
-    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    static VALIDATORS: LazyLock<HashMap<&str, jsonschema::Validator>> = LazyLock::new(|| {
+        let compile = |text| jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap();
+        super::schema::MESSAGES.into_iter().map(|(name, text)| (name, compile(text))).collect()
+    });
     let parsed: serde_json::Value = serde_json::from_slice(payload).unwrap();
-    if let Err(error) = jsonschema::validate(&schema, &parsed) {
+    if let Err(error) = VALIDATORS[message].validate(&parsed) {
         panic!("{message}: {error} at {}\n{}", error.instance_path(), String::from_utf8_lossy(payload));
     }
     parsed
