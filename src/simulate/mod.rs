@@ -1,1 +1,7 @@
-//! Pretend devices made from profiles.
+//! Pretend devices made from profiles, and the demo's broker.
+
+#[cfg(feature = "demo")]
+mod broker;
+
+#[cfg(feature = "demo")]
+pub use broker::{Broker, BrokerError};
