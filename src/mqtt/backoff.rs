@@ -27,11 +27,17 @@ impl Backoff {
     /// with our name seems to take turns with us (F116): two of them then cost the broker a few connections a minute.
     pub(super) fn after(&mut self, ending: Ending, chance: f64) -> Duration {
         match ending.lived {
-            Some(lived) if lived >= SHORT_LIFE => (self.failures, self.short_lives) = (0, 0),
+            Some(lived) if lived >= SHORT_LIFE => {
+                self.failures = 0;
+                // Two that take turns both live as long as the other waits: that is no peace yet.
+                if !self.is_contested() || lived >= PEACE {
+                    self.short_lives = 0;
+                }
+            }
             Some(_) => (self.failures, self.short_lives) = (self.failures + 1, self.short_lives + 1),
             None => self.failures += 1,
         }
-        if ending.taken_over || self.short_lives > SHORT_LIVES_MAX {
+        if ending.taken_over || self.is_contested() {
             return LONGEST + Duration::from_secs(10).mul_f64(chance);
         }
         if self.failures == 0 {
@@ -52,6 +58,9 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 
 /// So many of them in a row may have other causes.
 const SHORT_LIVES_MAX: u32 = 3;
+
+/// Nobody has taken our place for so long: nobody does.
+const PEACE: Duration = Duration::from_mins(2);
 
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -97,6 +106,8 @@ mod tests {
         }
         assert!(seconds(backoff.after(lived(1), 0.0)) >= 30.0);
         assert!(backoff.is_contested());
-        assert!(seconds(backoff.after(lived(60), 1.0)) <= 1.0);
+        assert!(seconds(backoff.after(lived(35), 0.0)) >= 30.0);
+        assert!(seconds(backoff.after(lived(120), 1.0)) <= 1.0);
+        assert!(!backoff.is_contested());
     }
 }

@@ -13,8 +13,12 @@
 
 mod backoff;
 mod connection;
+#[cfg(test)]
+pub(crate) mod mosquitto;
 mod options;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use options::{Broker, BrokerError, KeepAlive, KeepAliveError, Options, Password};
 pub use session::{Event, Events, PublishError, Session};

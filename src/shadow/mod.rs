@@ -5,7 +5,7 @@ mod json;
 mod message;
 mod nest;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod schema;
 mod skeleton;
 mod sync;

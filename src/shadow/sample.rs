@@ -11,31 +11,31 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// 2026-11-30T22:27:40.000Z.
-pub(super) const BEGIN: Stamp = Stamp { mono: Mono(Duration::from_secs(100)), wall: Wall(1_796_077_660_000) };
+pub(crate) const BEGIN: Stamp = Stamp { mono: Mono(Duration::from_secs(100)), wall: Wall(1_796_077_660_000) };
 
-pub(super) fn at(ms: u64) -> Stamp {
+pub(crate) fn at(ms: u64) -> Stamp {
     BEGIN.plus(Duration::from_millis(ms))
 }
 
-pub(super) fn id(name: &str) -> DeviceId {
+pub(crate) fn id(name: &str) -> DeviceId {
     DeviceId::new(name).unwrap()
 }
 
 /// `speed.actual`, `state`, `speed.setpoint`; one group, `fast`, every second.
-pub(super) fn pump() -> Arc<Layout> {
+pub(crate) fn pump() -> Arc<Layout> {
     Arc::new(layout(&["speed.actual", "state", "speed.setpoint"]))
 }
 
-pub(super) fn store() -> Store {
+pub(crate) fn store() -> Store {
     Store::new(Epoch(7), &Options::default())
 }
 
-pub(super) fn configure(store: &Store, name: &str, layout: &Arc<Layout>, now: Stamp) -> Generation {
+pub(crate) fn configure(store: &Store, name: &str, layout: &Arc<Layout>, now: Stamp) -> Generation {
     store.configure(&id(name), Configuration::Ready(Arc::clone(layout)), now)
 }
 
 /// A cycle that read everything: one reading per point, in order.
-pub(super) fn batch(name: &str, cycle: u64, readings: Vec<Reading>, ended: Stamp) -> Batch {
+pub(crate) fn batch(name: &str, cycle: u64, readings: Vec<Reading>, ended: Stamp) -> Batch {
     Batch {
         device: id(name),
         generation: Generation(1),
@@ -50,7 +50,7 @@ pub(super) fn batch(name: &str, cycle: u64, readings: Vec<Reading>, ended: Stamp
     }
 }
 
-pub(super) fn good(speed: i64, setpoint: i64) -> Vec<Reading> {
+pub(crate) fn good(speed: i64, setpoint: i64) -> Vec<Reading> {
     vec![
         Reading::Good(Value::Int(speed)),
         Reading::Good(Value::Text("running".into())),
@@ -59,7 +59,7 @@ pub(super) fn good(speed: i64, setpoint: i64) -> Vec<Reading> {
 }
 
 /// A cycle without a reply.
-pub(super) fn silent(name: &str, cycle: u64, ended: Stamp) -> Batch {
+pub(crate) fn silent(name: &str, cycle: u64, ended: Stamp) -> Batch {
     Batch {
         condition: Condition::Unreachable(Fault::NoReply),
         groups: vec![(GroupId(0), GroupResult::Failed(Reason::Timeout))],
@@ -68,7 +68,7 @@ pub(super) fn silent(name: &str, cycle: u64, ended: Stamp) -> Batch {
 }
 
 /// Parses a payload and holds it against its message's schema.
-pub(super) fn valid(message: &str, payload: &[u8]) -> serde_json::Value {
+pub(crate) fn valid(message: &str, payload: &[u8]) -> serde_json::Value {
     static VALIDATORS: LazyLock<HashMap<&str, jsonschema::Validator>> = LazyLock::new(|| {
         let compile = |text| jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap();
         super::schema::MESSAGES.into_iter().map(|(name, text)| (name, compile(text))).collect()
