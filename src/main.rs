@@ -1,3 +1,7 @@
-//! fieldshadow's one binary; everything is in the library.
+//! fieldshadow's one binary. Everything is in the library; `cli` is the table of contents.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fieldshadow::cli::main()
+}

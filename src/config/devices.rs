@@ -38,6 +38,8 @@ pub struct DeviceSetup {
     pub fingerprint: u64,
     /// `file:line:column` of its name.
     pub stands_at: String,
+    /// The file that names it.
+    pub file: PathBuf,
 }
 
 /// A device, or a file, that cannot be used.
@@ -199,6 +201,7 @@ impl Reader<'_> {
                     writes,
                     fingerprint: hasher.finish(),
                     stands_at: stands_at(document.file(), marks.device),
+                    file: file.to_owned(),
                 })
             }
             _ => None,

@@ -152,8 +152,7 @@ impl Gateway {
                     };
                     let applied = fleet.lock().await.apply(&scan(&sources).await).await;
                     if asked || !applied.started.is_empty() || applied.removed > 0 || applied.errors != *told {
-                        let (started, removed, errors) =
-                            (applied.started.len(), applied.removed, applied.errors.len());
+                        let (started, removed, errors) = (applied.started.len(), applied.removed, applied.errors.len());
                         tracing::info!(started, removed, errors, "files read anew");
                         tell(&publisher, &applied).await;
                     }

@@ -3,8 +3,8 @@
 //! What differs is stopped, started or restarted; what does not is left alone: its connection, its cycle and its
 //! values go on.
 
-use super::line::{Line, LineHandle, LineOptions, PutError};
 use super::Clock;
+use super::line::{Line, LineHandle, LineOptions, PutError};
 use crate::codec::Decoder;
 use crate::config::{DeviceSetup, Scan};
 use crate::model::{Configuration, Cycle, DeviceId, Generation};
@@ -169,8 +169,14 @@ impl Fleet {
         let past = self.decoders.get(device).map_or(0, |p| p.value().cycle.load(Ordering::Relaxed));
         let prepared = Prepared { generation, decoder: Decoder::new(&setup.profile), cycle: AtomicU64::new(past) };
         self.decoders.insert(device.clone(), Arc::new(prepared));
-        let unit =
-            UnitSetup::from_profile(device.clone(), generation, setup.unit_id, &setup.profile, &layout, Cycle(past + 1));
+        let unit = UnitSetup::from_profile(
+            device.clone(),
+            generation,
+            setup.unit_id,
+            &setup.profile,
+            &layout,
+            Cycle(past + 1),
+        );
         self.line(&link).put(unit).await?;
         tracing::info!(%device, profile = %setup.profile.name, %link, unit_id = %setup.unit_id, "device started");
         let life = Life::Running { fingerprint: setup.fingerprint, link };

@@ -1,12 +1,18 @@
 //! The corridor: carries between the rooms and never decides.
 
 mod clock;
+mod corridor;
+mod fleet;
 mod line;
 pub mod log;
+mod publisher;
 mod tasks;
 mod watch;
 
 pub use clock::Clock;
+pub use corridor::{Gateway, StartError};
+pub use fleet::{Applied, Fleet};
 pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError};
+pub use publisher::{Publisher, PublisherCounters};
 pub use tasks::Tasks;
 pub use watch::Folders;

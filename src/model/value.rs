@@ -141,8 +141,13 @@ impl Value {
     }
 }
 
+/// What a 32-bit float reads as once it was printed. The same formatter as in payloads: where two shortest texts are at
+/// equal distance (2652335.25 prints as …5.2 or …5.3), another one may choose the other.
 fn shortest(x: f32) -> f64 {
-    x.to_string().parse().unwrap_or(f64::from(x))
+    if !x.is_finite() {
+        return f64::from(x);
+    }
+    zmij::Buffer::new().format_finite(x).parse().unwrap_or(f64::from(x))
 }
 
 #[cfg(test)]

@@ -21,8 +21,12 @@ pub struct Publication {
 /// Quality of service of a publication. Exactly-once is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
-    /// QoS 0.
+    /// At most once (0).
     AtMostOnce,
-    /// QoS 1.
+    /// At least once (1).
     AtLeastOnce,
 }
+
+/// Names a publication at least once until the broker has accepted it, or the connection is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
