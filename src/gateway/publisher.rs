@@ -226,3 +226,6 @@ const WATCHES_PER_TURN: usize = 64;
 
 /// Publications between two looks at the store.
 const PUBLICATIONS_PER_TURN: usize = 32;
+
+#[cfg(test)]
+mod tests;
