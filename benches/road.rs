@@ -7,7 +7,10 @@ use fieldshadow::codec::Decoder;
 use fieldshadow::document::Document;
 use fieldshadow::modbus::mbap::Deframer;
 use fieldshadow::modbus::{Address, AddressRange, Reply, Table};
-use fieldshadow::model::*;
+use fieldshadow::model::{
+    Batch, Condition, Configuration, Cycle, DeviceId, Epoch, Generation, GroupId, GroupLayout, GroupResult, Interval,
+    IntervalLayout, JsonForm, Layout, Mono, PointId, PointLayout, Reading, Stamp, Value, Wall,
+};
 use fieldshadow::poll::{CycleReport, GroupReport, Part, PartOutcome};
 use fieldshadow::profile;
 use fieldshadow::twin::{Options, Store};

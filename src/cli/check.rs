@@ -22,7 +22,7 @@ pub(super) struct Words {
     /// Files, and folders of which all `*.yaml` are taken.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The result as JSON: {"errors":[{"file","line","column","message",…}],"warnings":[…]}.
+    /// The result as JSON: [{"severity","file","line","column","length","message","remedy"}, …].
     #[arg(long)]
     json: bool,
 }

@@ -31,7 +31,9 @@ pub(super) struct Words {
 }
 
 /// One pretend machine: its device's name, its profile, and its registers over time.
-const MACHINES: [(&str, &str, fn(Duration) -> Dump); 3] = [
+type Machine = (&'static str, &'static str, fn(Duration) -> Dump);
+
+const MACHINES: [Machine; 3] = [
     ("press-3-servo", "inovance/is620p", scene::servo),
     ("hall-meter", "eastron/sdm630", scene::hall_meter),
     ("compressor-meter", "eastron/sdm230", scene::compressor_meter),

@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Commands that a person waits for log only what goes wrong, unless asked for more.
+/// Commands that a person waits for say themselves what goes wrong; they log defects only, unless asked for more.
 fn quiet(level: Option<&str>) -> Result<(), Failure> {
-    log::start(level.unwrap_or("warn"), log::Format::Auto).map_err(Failure::User)
+    log::start(level.unwrap_or("error"), log::Format::Auto).map_err(Failure::User)
 }

@@ -26,8 +26,8 @@ pub(super) struct Words {
     /// What the registers hold: a dump. Without it all of the profile's registers hold 0.
     #[arg(long, value_name = "DUMP.json")]
     registers: Option<String>,
-    /// What goes wrong: delay=200ms, drop=10%, late=500ms, wrong_unit=5, wrong_tid=5, short=5, long=5,
-    /// exception=2@100, split=1, close_after=10.
+    /// What goes wrong: `delay=200ms`, `drop=10%`, `late=500ms`, `wrong_unit=5`, `wrong_tid=5`, `short=5`, `long=5`,
+    /// `exception=2@100`, `split=1`, `close_after=10`.
     #[arg(long = "fault", value_name = "NAME=VALUE")]
     faults: Vec<String>,
 }

@@ -81,12 +81,11 @@ impl Fleet {
         for refused in &scan.refused {
             let places = refused.diagnostics.lines();
             applied.errors.extend(places.lines().map(Arc::from));
-            match &refused.device {
-                Some(device) => {
-                    named.insert(device);
-                    self.refuse(device, &places, &refused.file);
-                }
-                None => tracing::warn!(places = places.trim_end(), "a file cannot be used"),
+            if let Some(device) = &refused.device {
+                named.insert(device);
+                self.refuse(device, &places, &refused.file);
+            } else {
+                tracing::warn!(places = places.trim_end(), "a file cannot be used");
             }
         }
         for setup in &scan.setups {

@@ -27,7 +27,7 @@ pub enum Format {
 pub fn start(level: &str, format: Format) -> Result<(), String> {
     let filter = EnvFilter::try_new(level).map_err(|e| format!("`{level}` is no log level: {e}"))?;
     // A library's warnings about single bytes and packets are counted by us, not logged by it.
-    let filter = ["rumqttc=error", "tokio_modbus=error", "mqtt5=error"]
+    let filter = [crate::mqtt::LIBRARY_LOG_FILTER, "tokio_modbus=error", "mqtt5=off"]
         .iter()
         .filter_map(|d| d.parse().ok())
         .fold(filter, EnvFilter::add_directive);

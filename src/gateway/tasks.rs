@@ -38,15 +38,12 @@ impl Tasks {
                         return;
                     }
                 };
-                match ended {
-                    Ok(()) => return,
-                    Err(error) if error.is_panic() => {
-                        tasks.restarts.fetch_add(1, Ordering::Relaxed);
-                        tracing::error!(task = name, "a defect: the task panicked and begins anew");
-                        sleep(RESTART_PAUSE).await;
-                    }
-                    Err(_) => return,
+                if !ended.is_err_and(|error| error.is_panic()) {
+                    return;
                 }
+                tasks.restarts.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(task = name, "a defect: the task panicked and begins anew");
+                sleep(RESTART_PAUSE).await;
             }
         });
     }

@@ -37,9 +37,9 @@ impl Folders {
         let watcher = watcher
             .inspect_err(|error| tracing::warn!(%error, "cannot watch folders; looking every 30 s instead"))
             .ok();
-        let mut watched = Self { watcher, places: folders.iter().map(|f| (f.clone(), None)).collect(), events };
-        watched.follow();
-        watched
+        let mut folders = Self { watcher, places: folders.iter().map(|f| (f.clone(), None)).collect(), events };
+        folders.follow();
+        folders
     }
 
     /// Moves each watch to where its folder is now.

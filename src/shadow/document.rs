@@ -499,7 +499,8 @@ mod tests {
             status("pump-1"),
             concat!(
                 r#"{"kind":"device","device":"pump-1","state":"offline","reason":"starting","#,
-                r#""since":"2026-11-30T22:27:40.000Z","published":"2026-11-30T22:27:45.000Z"}"#
+                r#""since":"2026-11-30T22:27:40.000Z","#,
+                r#""counters":{"cycles":0,"failed_cycles":0,"stale_batches":0},"published":"2026-11-30T22:27:45.000Z"}"#
             )
         );
         store.commit(&batch("pump-1", 1, good(1, 2), at(1000))).unwrap();
@@ -507,7 +508,8 @@ mod tests {
             status("pump-1"),
             concat!(
                 r#"{"kind":"device","device":"pump-1","state":"online","#,
-                r#""since":"2026-11-30T22:27:41.000Z","published":"2026-11-30T22:27:45.000Z"}"#
+                r#""since":"2026-11-30T22:27:41.000Z","#,
+                r#""counters":{"cycles":1,"failed_cycles":0,"stale_batches":0},"published":"2026-11-30T22:27:45.000Z"}"#
             )
         );
         store.configure(&id("pump-2"), Configuration::Refused("pumps.yaml:3:7: no profile \"acme\"".into()), at(0));

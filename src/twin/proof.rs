@@ -1,8 +1,12 @@
 //! The statements on store and batches (SHD-001 … SHD-014), each as a test; and two stores that are wrong on purpose,
 //! which the same tests must catch. A test that cannot fail proves nothing.
 
-use super::*;
-use crate::model::*;
+use super::{Committed, Compacted, DeviceTwin, Options, StatusReason, StatusState, Store};
+use crate::model::{
+    Batch, Condition, Configuration, Cycle, DeviceId, Epoch, Fault, Generation, GroupId, GroupLayout, GroupResult,
+    Interval, IntervalLayout, JsonForm, Layout, Mono, PointId, PointLayout, Quality, QualityCode, Reading, Reason,
+    Revision, Stamp, Value, Version, Wall,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -14,8 +14,10 @@ const CHUNK: usize = 64;
 /// An immutable list of optional items; `with` makes the next version.
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    chunks: Arc<[Arc<[Option<Arc<T>>]>]>,
+    chunks: Arc<[Chunk<T>]>,
 }
+
+type Chunk<T> = Arc<[Option<Arc<T>>]>;
 
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {
@@ -48,7 +50,7 @@ impl<T> Table<T> {
         };
         chunk[slot % CHUNK] = item;
         let mut chunks = self.chunks.to_vec();
-        let chunk: Arc<[Option<Arc<T>>]> = Arc::from(chunk);
+        let chunk: Chunk<T> = Arc::from(chunk);
         if at < chunks.len() {
             chunks[at] = chunk;
         } else {

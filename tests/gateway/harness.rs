@@ -117,19 +117,18 @@ impl Broker {
         format!("mqtt://127.0.0.1:{}", self.port)
     }
 
-    /// Subscribes with mosquitto_sub.
+    /// Subscribes with `mosquitto_sub`.
     pub fn subscribe(&self, topic: &str) -> Subscriber {
         Subscriber::start(self.port, topic)
     }
 }
 
-/// One message as mosquitto_sub saw it.
+/// One message as `mosquitto_sub` saw it.
 #[derive(Debug, Clone)]
 pub struct Heard {
     pub topic: String,
     pub retained: bool,
     pub payload: String,
-    pub at: Instant,
 }
 
 impl Heard {
@@ -138,7 +137,7 @@ impl Heard {
     }
 }
 
-/// A running mosquitto_sub.
+/// A running `mosquitto_sub`.
 pub struct Subscriber {
     _child: Killed,
     heard: Arc<Mutex<Vec<Heard>>>,
@@ -162,12 +161,7 @@ impl Subscriber {
                 let (Some(topic), Some(retained), Some(payload)) = (parts.next(), parts.next(), parts.next()) else {
                     continue;
                 };
-                let message = Heard {
-                    topic: topic.to_owned(),
-                    retained: retained == "1",
-                    payload: payload.to_owned(),
-                    at: Instant::now(),
-                };
+                let message = Heard { topic: topic.to_owned(), retained: retained == "1", payload: payload.to_owned() };
                 sink.lock().unwrap().push(message);
             }
         });
@@ -339,12 +333,6 @@ impl Gateway {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-
-    /// Waits for it to end by itself.
-    pub fn wait(&mut self, patience: Duration) -> Option<i32> {
-        let mut child = self.child.take().expect("it runs");
-        wait_for("exit", patience, || child.try_wait().unwrap()).code()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::harness::{Answer, Broker, Gateway, TestServer, leaves};
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// `registers` holding registers in one group, as an inline profile.
 fn stamped(name: &str, port: u16, registers: u16, every: &str) -> String {
-    use std::fmt::Write as _;
     let mut text = format!(
         "device: {name}\nlink: {{tcp: \"127.0.0.1:{port}\"}}\nunit_id: 1\nprofile:\n  profile: test/stamped\n  \
          version: 1.0.0\n  title: one counter in all registers\n  verified: false\n  groups:\n    all:\n      base: 0\n      \
@@ -38,7 +38,7 @@ fn no_message_mixes_two_cycles_in_a_minute_of_polling_at_20_ms() {
     gateway.drop_device("s.yaml", &stamped("s", server.port, 100, "20ms"));
     gateway.run();
     heard.wait("fieldshadow/s/state", Duration::from_secs(10), |s| s["reported"]["r99"].is_number());
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_mins(1));
     assert_eq!(gateway.stop().0, Some(0));
     let states = heard.of("fieldshadow/s/state");
     let changes = heard.of("fieldshadow/s/change");
@@ -88,7 +88,7 @@ fn a_fast_group_and_a_slow_group_do_not_delay_each_other_by_more_than_a_request(
     let mut text = stamped("s", server.port, 10, "100ms");
     text.push_str("    slow:\n      base: 1000\n      every: 1s\n      points:\n");
     for block in 0..8 {
-        text.push_str(&format!("        b{block}: {{offset: {}, type: u16}}\n", block * 200));
+        writeln!(text, "        b{block}: {{offset: {}, type: u16}}", block * 200).unwrap();
     }
     let heard = broker.subscribe("fieldshadow/s/#");
     let mut gateway = Gateway::folder(&broker, "");
@@ -119,8 +119,8 @@ fn a_fast_group_and_a_slow_group_do_not_delay_each_other_by_more_than_a_request(
         heard.of("fieldshadow/s/state").iter().map(|h| h.json()["reported"].as_object().unwrap().clone()).collect();
     let last = states.last().unwrap();
     assert!(last.len() == 18);
-    let status = heard.of("fieldshadow/s/status").last().unwrap().json();
-    assert_eq!(status["state"], "online");
-    assert_eq!(status["counters"]["stale_batches"], 0, "{status}");
+    let said = heard.of("fieldshadow/s/status").last().unwrap().json();
+    assert_eq!(said["state"], "online");
+    assert_eq!(said["counters"]["stale_batches"], 0, "{said}");
     assert_eq!(gateway.stop().0, Some(0));
 }

@@ -116,7 +116,7 @@ async fn a_life(broker: &mqtt::Broker) {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     expect(&mut live, "fieldshadow/p1/status", |b| b["reason"] == "stopped").await;
     let last = expect(&mut live, "fieldshadow/p1/state", |_| true).await;
-    assert_eq!(last["quality"]["speed.actual"]["reason"], "stopped");
+    assert_eq!(last["quality"]["speed.actual"]["reason"], "offline");
     expect(&mut live, "fieldshadow/gw-1/status", |b| b["state"] == "offline" && b["published"].is_string()).await;
 }
 

@@ -497,7 +497,7 @@ fn at_the_end_nothing_is_left_looking_fresh() {
     assert_eq!(topics, ["p1/status", "p2/status", "p1/change", "p1/state", "gw-1/status"]);
     assert_eq!(all[0].body["reason"], "stopped");
     let state = &all[3].body;
-    assert_eq!(state["quality"]["speed.actual"]["reason"], "stopped");
+    assert_eq!(state["quality"]["speed.actual"]["reason"], "offline");
     assert_eq!(state["fresh_until"], "2026-11-30T22:27:45.000Z");
     assert_eq!(all[4].body["state"], "offline");
     // Finished once the broker has taken the last of it.
