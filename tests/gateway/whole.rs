@@ -3,6 +3,7 @@
 use crate::harness::{Answer, Broker, Gateway, TestServer, leaves};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -123,4 +124,53 @@ fn a_fast_group_and_a_slow_group_do_not_delay_each_other_by_more_than_a_request(
     assert_eq!(said["state"], "online");
     assert_eq!(said["counters"]["stale_batches"], 0, "{said}");
     assert_eq!(gateway.stop().0, Some(0));
+}
+
+/// The same device, watched from within the process: readers of the store hold roots while it changes.
+#[test]
+fn no_reader_of_the_store_sees_two_cycles_in_a_minute_of_polling_at_20_ms() {
+    use fieldshadow::config::{Config, Purpose};
+    use fieldshadow::gateway::Gateway as InProcess;
+    use fieldshadow::model::DeviceId;
+    use fieldshadow::model::Value as Shown;
+
+    let server = counter();
+    // No broker there: the store does not care.
+    let folder = Gateway::folder_at(&format!("mqtt://127.0.0.1:{}", crate::harness::free_port()), "");
+    folder.drop_device("s.yaml", &stamped("s", server.port, 100, "20ms"));
+    let config = folder.dir.path().join("fieldshadow.yaml");
+    let config = Config::load(&config, std::iter::empty(), "host", Purpose::Gateway).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let gateway = runtime.block_on(InProcess::start(&config, false)).unwrap();
+    let store = Arc::clone(gateway.store());
+    let device = DeviceId::new("s").unwrap();
+    let until = Instant::now() + Duration::from_mins(1);
+    let seen: Vec<(u64, i64)> = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut reads, mut newest) = (0u64, -1i64);
+                    while Instant::now() < until {
+                        let root = store.root();
+                        let Some(twin) = root.device(&device) else { continue };
+                        let Some(Some(Shown::Int(first))) = twin.values.first() else { continue };
+                        for value in twin.values.iter() {
+                            assert_eq!(*value, Some(Shown::Int(*first)), "torn at revision {}", root.revision);
+                        }
+                        assert!(*first >= newest, "a reader went back from {newest} to {first}");
+                        newest = *first;
+                        reads += 1;
+                        if reads.is_multiple_of(64) {
+                            std::thread::sleep(Duration::from_micros(200));
+                        }
+                    }
+                    (reads, newest)
+                })
+            })
+            .collect();
+        readers.into_iter().map(|r| r.join().unwrap()).collect()
+    });
+    runtime.block_on(gateway.stop());
+    println!("{seen:?} reads and last counts");
+    assert!(seen.iter().all(|(reads, newest)| *reads > 10_000 && *newest > 1500), "{seen:?}");
 }
