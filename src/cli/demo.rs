@@ -147,7 +147,8 @@ fn write_files(folder: &Path, broker: u16, modbus: u16) -> Result<(), Failure> {
         folder.join("fieldshadow.yaml"),
         format!(
             "gateway: {{id: demo, state_dir: .}}\nprofiles: []\ndevices: devices.d\n\
-             mqtt: {{url: \"mqtt://127.0.0.1:{broker}\"}}\npublish: {{state: {{heartbeat: 10s}}}}\n"
+             mqtt: {{url: \"mqtt://127.0.0.1:{broker}\"}}\npublish: {{state: {{heartbeat: 10s}}}}\n\
+             twin: {{watch_ring: {{entries: 1000, bytes: 1MiB}}}}\n"
         ),
     )?;
     for (unit, (device, profile, _)) in (1..).zip(MACHINES) {
