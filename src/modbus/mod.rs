@@ -10,12 +10,14 @@ mod envelope;
 pub mod mbap;
 mod reply;
 mod request;
+mod speed;
 mod words;
 
 pub use envelope::Envelope;
 pub use mbap::{Adu, LostSync, TransactionId};
 pub use reply::{ReadReply, Reply, ReplyMismatch, encode_bits, encode_exception, encode_registers};
 pub use request::{MAX_BITS_PER_WRITE, MAX_PDU_LEN, RequestError, encode_request, read_request};
+pub use speed::LineSpeed;
 pub use tokio_modbus::Request;
 pub use words::{
     Address, AddressRange, MAX_BITS_PER_READ, MAX_REGISTERS_PER_READ, MAX_REGISTERS_PER_WRITE, Table, UnitId,

@@ -408,3 +408,34 @@ fn a_refused_register_is_bad_alone() {
     );
     assert_eq!(gateway.stop().0, Some(0));
 }
+
+#[test]
+fn a_dropped_profile_starts_the_device_that_waited_for_it_and_a_changed_one_restarts_it() {
+    let Some(broker) = Broker::start() else { return };
+    let server = TestServer::start(|_, _, address, count| Answer {
+        registers: Ok((address..address + count).map(|a| a + 250).collect()),
+        delay: Duration::ZERO,
+    });
+    let heard = broker.subscribe("fieldshadow/#");
+    let mut gateway = Gateway::folder(&broker, "");
+    gateway.drop_device("a.yaml", &device("a", "acme/pump", server.port, 1));
+    gateway.run();
+    let status = heard.wait("fieldshadow/a/status", SOON, |s| s["reason"] == "config_error");
+    assert!(status["detail"].as_str().unwrap().contains("a.yaml:2:"), "{status}");
+
+    let profile = |scale: &str| {
+        format!(
+            "profile: acme/pump\nversion: 1.0.0\ntitle: a pump\nverified: false\ngroups:\n  g:\n    base: 0\n    \
+             every: 100ms\n    points:\n      pressure: {{offset: 0, type: u16, scale: {scale}, unit: bar}}\n"
+        )
+    };
+    let folder = gateway.dir.path().join("device-profiles/acme");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("pump.yaml"), profile("0.1")).unwrap();
+    heard.wait("fieldshadow/a/state", Duration::from_secs(3), |s| s["reported"]["pressure"] == 25);
+    std::fs::write(folder.join("pump.yaml"), profile("0.01")).unwrap();
+    heard.wait("fieldshadow/a/state", Duration::from_secs(3), |s| s["reported"]["pressure"] == 2.5);
+    // Every message of this device too, the one without a profile included.
+    assert_eq!(gateway.stop().0, Some(0));
+    assert_messages_valid(&heard.all().iter().map(|h| (h.topic.clone(), h.payload.clone())).collect::<Vec<_>>());
+}

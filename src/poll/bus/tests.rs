@@ -895,3 +895,18 @@ proptest! {
         prop_assert!(world.bus.tx.len() <= 3 * 12);
     }
 }
+
+#[test]
+fn shd_012_a_cycle_is_reported_once_all_its_parts_have_come() {
+    let mut world = World::new(at_once(), good_after(40));
+    // Three requests, 40 ms each; the link is up after 1 ms.
+    world.put(device("drive", 1, 1000, &[(0, 1), (500, 2), (900, 4)]));
+    world.run_until(120);
+    assert_eq!((world.asked.len(), world.reports.len()), (3, 0), "nothing is told of a cycle under way");
+    world.run_until(500);
+    let (at, report) = &world.reports[0];
+    assert_eq!((*at, world.reports.len()), (121, 1));
+    let ms = |stamp: Stamp| stamp.mono.0.as_millis();
+    assert_eq!((ms(report.started), ms(report.first_reply), ms(report.ended)), (1, 41, 121));
+    assert_eq!(report.groups[0].parts.iter().map(|p| ms(p.received)).collect::<Vec<_>>(), [41, 81, 121]);
+}
