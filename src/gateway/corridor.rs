@@ -21,6 +21,9 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How often the store looks for groups that were not read in time.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How often it is seen that every line's task is still there.
+const LOOK_AFTER_LINES: Duration = Duration::from_secs(1);
+
 /// Of the ten seconds that a service manager waits after SIGTERM, what the goodbye to the broker may take.
 const GOODBYE: Duration = Duration::from_secs(8);
 
@@ -96,6 +99,7 @@ impl Gateway {
             reload: Arc::default(),
         };
         gateway.tick();
+        gateway.look_after_lines();
         gateway.follow(sources, folders, applied);
         Ok(gateway)
     }
@@ -130,6 +134,24 @@ impl Gateway {
                 loop {
                     ticks.tick().await;
                     store.tick(clock.now());
+                }
+            }
+        });
+    }
+
+    /// Starts devices anew whose line ended by a defect.
+    fn look_after_lines(&self) {
+        let (fleet, reload) = (Arc::clone(&self.fleet), Arc::clone(&self.reload));
+        self.tasks.spawn("lines", move || {
+            let (fleet, reload) = (Arc::clone(&fleet), Arc::clone(&reload));
+            async move {
+                let mut looks = interval(LOOK_AFTER_LINES);
+                looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                loop {
+                    looks.tick().await;
+                    if fleet.lock().await.bury_dead_lines() {
+                        reload.notify_one();
+                    }
                 }
             }
         });

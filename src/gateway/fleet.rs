@@ -39,7 +39,8 @@ struct Member {
 
 enum Life {
     /// It is polled on this link.
-    Running { fingerprint: u64, link: LinkAddress },
+    /// Without a fingerprint it is to be started anew whatever its files say.
+    Running { fingerprint: Option<u64>, link: LinkAddress },
     /// It is not, for these mistakes.
     Refused { places: Arc<str> },
 }
@@ -152,7 +153,7 @@ impl Fleet {
     /// Starts a device, or restarts it where its files changed; whether it did.
     async fn start(&mut self, setup: &DeviceSetup) -> Result<bool, StartError> {
         if let Some(Member { life: Life::Running { fingerprint, .. }, file }) = self.devices.get_mut(&setup.device)
-            && *fingerprint == setup.fingerprint
+            && *fingerprint == Some(setup.fingerprint)
         {
             file.clone_from(&setup.file);
             return Ok(false);
@@ -178,7 +179,7 @@ impl Fleet {
         );
         self.line(&link).put(unit).await?;
         tracing::info!(%device, profile = %setup.profile.name, %link, unit_id = %setup.unit_id, "device started");
-        let life = Life::Running { fingerprint: setup.fingerprint, link };
+        let life = Life::Running { fingerprint: Some(setup.fingerprint), link };
         self.devices.insert(device.clone(), Member { file: setup.file.clone(), life });
         Ok(true)
     }
@@ -214,6 +215,25 @@ impl Fleet {
             let options = LineOptions { bus, ..LineOptions::default() };
             Line::spawn(link.clone(), clock, options, move |report| commit(&store, &decoders, &report))
         })
+    }
+
+    /// Forgets lines whose task ended by a panic (a defect of ours), so that the next [`Fleet::apply`] starts their
+    /// devices anew; whether there were any.
+    pub fn bury_dead_lines(&mut self) -> bool {
+        let dead: Vec<LinkAddress> =
+            self.lines.iter().filter(|(_, line)| !line.is_running()).map(|(link, _)| link.clone()).collect();
+        for address in &dead {
+            tracing::error!(link = %address, "a defect: the line's task ended; its devices begin anew");
+            self.lines.remove(address);
+            for member in self.devices.values_mut() {
+                if let Life::Running { fingerprint, link } = &mut member.life
+                    && link == address
+                {
+                    *fingerprint = None;
+                }
+            }
+        }
+        !dead.is_empty()
     }
 
     fn close_idle_lines(&mut self) {

@@ -59,7 +59,8 @@ impl Folders {
         }
     }
 
-    /// Returns when something changed and has settled, or when it is time to look anyway.
+    /// Returns when something changed and has settled, or when it is time to look anyway. Who cancels it looks by
+    /// himself: a change that was noticed and has not settled yet is not told again.
     pub async fn changed(&mut self) {
         match timeout(RESCAN, self.events.recv()).await {
             Ok(Some(())) => {}
