@@ -2,7 +2,8 @@
 # Runs `fieldshadow run` on a workload that a load harness describes in BENCH_* variables: how many devices, registers,
 # which ports, which broker. Writes its configuration into the present folder and replaces itself with the gateway.
 #
-#   BENCH_MODE        ports (one port a device, unit 1) or units (unit ids 1..D on one port)
+#   BENCH_MODE        ports (one port a device, unit 1), units (unit ids 1..D on one port) or rtu (unit ids 1..D on a line)
+#   BENCH_PTY BENCH_BAUD  the line of mode rtu; 11 bits a character: no parity, two stop bits
 #   BENCH_HOST BENCH_BASE_PORT BENCH_DEVICES BENCH_REGISTERS BENCH_PERIOD_MS BENCH_TIMEOUT_MS
 #   BENCH_MQTT_PORT BENCH_QOS
 #   FIELDSHADOW       the binary (default: target/release/fieldshadow beside this script)
@@ -39,9 +40,15 @@ mkdir -p devices.d device-profiles/bench state
         case $BENCH_MODE in
             ports) port=$((BENCH_BASE_PORT + d)) unit=1 ;;
             units) port=$BENCH_BASE_PORT unit=$((d + 1)) ;;
-            *) echo "mode $BENCH_MODE needs a serial line: not available in this version" >&2; exit 2 ;;
+            rtu) unit=$((d + 1)) ;;
+            *) echo "there is no mode $BENCH_MODE" >&2; exit 2 ;;
         esac
-        echo "  - {device: d$d, profile: bench/stamped, link: {tcp: \"$BENCH_HOST:$port\"}, unit_id: $unit}"
+        if [ "$BENCH_MODE" = rtu ]; then
+            link="serial: $BENCH_PTY, baud: $BENCH_BAUD, data_bits: 8, parity: none, stop_bits: 2"
+        else
+            link="tcp: \"$BENCH_HOST:$port\""
+        fi
+        echo "  - {device: d$d, profile: bench/stamped, link: {$link}, unit_id: $unit}"
         d=$((d + 1))
     done
 } > devices.d/all.yaml
