@@ -115,21 +115,21 @@ impl Decoder {
 impl PreparedGroup {
     fn result(&self, reported: &GroupReport, report: &CycleReport) -> GroupResult {
         let mut first_fault = None;
-        let mut last_reply = None;
+        // A refusal that was not asked for anew is of an earlier cycle: no sign that anybody is there.
+        let (mut last_reply, mut fresh) = (None, false);
         for part in &reported.parts {
-            match fault_of(part) {
-                Some(reason) => first_fault = first_fault.or(Some(reason)),
-                None if last_reply.is_none_or(|last: crate::model::Stamp| last.mono < part.received.mono) => {
-                    last_reply = Some(part.received);
-                }
-                None => {}
+            if let Some(reason) = fault_of(part) {
+                first_fault = first_fault.or(Some(reason));
+                continue;
+            }
+            fresh |= part.received.mono >= report.started.mono;
+            if last_reply.is_none_or(|last: crate::model::Stamp| last.mono < part.received.mono) {
+                last_reply = Some(part.received);
             }
         }
-        match (first_fault, last_reply) {
-            (Some(reason), None) => GroupResult::Failed(reason),
-            (Some(reason), Some(_)) if self.on_partial == OnPartial::Keep => GroupResult::Failed(reason),
-            (_, Some(last)) => GroupResult::Read(last.wall),
-            (None, None) => GroupResult::Read(report.ended.wall),
+        match first_fault {
+            Some(reason) if !fresh || self.on_partial == OnPartial::Keep => GroupResult::Failed(reason),
+            _ => GroupResult::Read(last_reply.unwrap_or(report.ended).wall),
         }
     }
 
@@ -426,6 +426,21 @@ pub(super) mod tests {
         let batch = Decoder::new(&p).decode(&report(vec![parts]));
         let bad = Reading::Bad(Reason::Exception(3));
         assert_eq!(batch.readings, vec![(PointId(0), bad.clone()), (PointId(1), bad)]);
+    }
+
+    #[test]
+    fn a_refusal_remembered_from_before_is_no_reply_of_this_cycle() {
+        let mut p = profile(1, vec![at(point(RawType::U16, 1), 0, 0), at(point(RawType::U16, 1), 0, 1)]);
+        p.groups[0].on_partial = OnPartial::Mark;
+        let silent = |refused_at| {
+            vec![part(0, PartOutcome::Fault(Reason::Timeout), 90), part(1, PartOutcome::Refused(2), refused_at)]
+        };
+        let decode = |parts| Decoder::new(&p).decode(&CycleReport { started: stamp(50), ..report(vec![parts]) });
+        let batch = decode(silent(20));
+        assert_eq!(batch.groups, vec![(GroupId(0), GroupResult::Failed(Reason::Timeout))]);
+        assert_eq!(batch.readings, vec![]);
+        // One that came in this cycle shows that somebody is there.
+        assert_eq!(decode(silent(60)).groups, vec![(GroupId(0), GroupResult::Read(Wall(60)))]);
     }
 
     #[test]

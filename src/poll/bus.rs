@@ -123,6 +123,10 @@ impl Bus {
         if let Some(place) = old {
             if let Some(old) = &mut self.units[place] {
                 unit.counters = std::mem::take(&mut old.counters);
+                // The device on the wire is the same: what silence it was due, it is still due.
+                if old.unit_id == unit.unit_id {
+                    unit.quiet_until = unit.quiet_until.max(old.quiet_until);
+                }
             }
             self.vacate(place);
         }

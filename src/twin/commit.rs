@@ -157,7 +157,10 @@ pub(super) fn apply(old: &Arc<DeviceTwin>, batch: &Batch, failures: u32) -> Step
     let now = batch.ended.wall;
     let mut columns = Columns::of(old, now);
     let mut new = DeviceTwin::clone(old);
-    for (point, reading) in &batch.readings {
+    let offline = failures >= layout.offline_after;
+    // Of a device that is gone only refusals remembered from before can be here: nothing of it moves, it all goes stale.
+    let gone = offline && matches!(batch.condition, Condition::Unreachable(_));
+    for (point, reading) in batch.readings.iter().filter(|_| !gone) {
         match reading {
             Reading::Good(value) => {
                 columns.set_value(*point, Some(value));
@@ -175,7 +178,6 @@ pub(super) fn apply(old: &Arc<DeviceTwin>, batch: &Batch, failures: u32) -> Step
             Reading::Stale(reason) => columns.spoil(*point, *reason),
         }
     }
-    let offline = failures >= layout.offline_after;
     for (group, result) in &batch.groups {
         match result {
             GroupResult::Read(_) => {}

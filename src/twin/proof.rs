@@ -475,6 +475,33 @@ fn a_silent_device_is_offline_after_its_failed_cycles_and_back_by_itself() {
 }
 
 #[test]
+fn a_device_that_is_gone_stays_stale_though_a_refusal_of_it_is_remembered() {
+    let (store, layout, a) = (store(), layout(&[("whole", Some(100), 1), ("refused", Some(100), 1)]), id("a"));
+    let generation = store.configure(&a, ready(&layout), at(0));
+    store.commit(&stamped(&a, generation, &layout, 0, 1, 5)).unwrap();
+    let gone = |cycle| {
+        let whole = failed(stamped(&a, generation, &layout, 0, cycle, 6), Reason::Timeout, Fault::NoReply);
+        Batch {
+            groups: vec![whole.groups[0], (GroupId(1), GroupResult::Read(at(1).wall))],
+            readings: vec![(PointId(1), Reading::Bad(Reason::Exception(2)))],
+            ..whole
+        }
+    };
+    for cycle in 2..8 {
+        let committed = store.commit(&gone(cycle)).unwrap();
+        let twin = Arc::clone(store.root().device(&a).unwrap());
+        if cycle >= 4 {
+            assert_eq!(twin.status.state, StatusState::Offline);
+            for point in [PointId(0), PointId(1)] {
+                assert_eq!(twin.quality(point), Quality::Not(QualityCode::Stale, Reason::Offline), "cycle {cycle}");
+            }
+        }
+        // Further failures change nothing: no point is bad and stale in turns.
+        assert_eq!(committed == Committed::Unchanged, cycle == 3 || cycle > 4, "cycle {cycle}");
+    }
+}
+
+#[test]
 fn a_device_that_never_answered_has_no_values_and_no_quality_but_a_reason() {
     let (store, layout, a) = (store(), layout(&[("g", Some(1000), 2)]), id("a"));
     let generation = store.configure(&a, ready(&layout), at(0));

@@ -910,3 +910,19 @@ fn shd_012_a_cycle_is_reported_once_all_its_parts_have_come() {
     assert_eq!((ms(report.started), ms(report.first_reply), ms(report.ended)), (1, 41, 121));
     assert_eq!(report.groups[0].parts.iter().map(|p| ms(p.received)).collect::<Vec<_>>(), [41, 81, 121]);
 }
+
+#[test]
+fn a_device_put_anew_keeps_the_silence_that_it_is_due() {
+    let mut world = World::new(at_once(), good_after(5));
+    let slow = |every_ms| {
+        let mut setup = device("drive", 1, every_ms, &[(0, 1)]);
+        setup.timing.turnaround = Duration::from_millis(40);
+        setup
+    };
+    world.put(slow(1000));
+    world.run_until(10);
+    // Asked when connected, answered at 6 ms: it may be spoken to from 46 ms on, whatever its files say since.
+    world.put(slow(500));
+    world.run_until(100);
+    assert_eq!(world.asked.iter().map(|a| a.at_ms).collect::<Vec<_>>(), [1, 46]);
+}
