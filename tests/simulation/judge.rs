@@ -140,9 +140,9 @@ impl DeviceJudge {
                 let tick = memory.when_words(table, first, words, sent, received);
                 if tick.is_none() {
                     // Each of them alone: then they were there, but not at one instant.
-                    let alone = (first..).zip(words).all(|(a, w)| {
-                        memory.when_words(table, a, std::slice::from_ref(w), sent, received).is_some()
-                    });
+                    let alone = (first..)
+                        .zip(words)
+                        .all(|(a, w)| memory.when_words(table, a, std::slice::from_ref(w), sent, received).is_some());
                     hold!(Statement::OneInstant, !alone, "{} {key:?}: words of several instants", spec.id);
                 }
                 tick

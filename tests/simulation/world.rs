@@ -2,9 +2,7 @@
 
 use super::chance::Chance;
 use super::faults::{LinkFaults, Travel};
-use super::judge::{
-    DeviceJudge, Judged, Statement, broken, change_fits, hold, is_a_change, root_fits, state_fits,
-};
+use super::judge::{DeviceJudge, Judged, Statement, broken, change_fits, hold, is_a_change, root_fits, state_fits};
 use super::memory::Micros;
 use super::plant::{Health, Spec};
 use super::wire::{Answer, Asked, Frame, answer};
@@ -425,7 +423,8 @@ impl World {
                 self.commits(None)
             }
             Event::Broker(up) => {
-                let stays = if up { self.chance.within(1_000_000, 120_000_000) } else { self.chance.within(0, 20_000_000) };
+                let stays =
+                    if up { self.chance.within(1_000_000, 120_000_000) } else { self.chance.within(0, 20_000_000) };
                 self.at(self.now + stays, Event::Broker(!up));
                 self.broker_up = up;
                 self.outstanding = 0;
@@ -478,7 +477,11 @@ impl World {
                 let mut done = 0;
                 while !rest.is_empty() {
                     let split = self.links[l].travel.split;
-                    let n = if self.chance.happens(split) { self.chance.within(1, rest.len() as u64) as usize } else { rest.len() };
+                    let n = if self.chance.happens(split) {
+                        self.chance.within(1, rest.len() as u64) as usize
+                    } else {
+                        rest.len()
+                    };
                     let ended = |(end, _): &&(usize, Asked)| (done + 1..=done + n).contains(end);
                     let ends: Vec<Asked> = ends.iter().filter(ended).map(|(_, asked)| *asked).collect();
                     let connection = self.links[l].connection;
@@ -571,9 +574,8 @@ impl World {
         if self.links[l].armed.map(|(mono, _)| mono) != wake {
             let late = self.chance.within(0, self.links[l].travel.timer_late);
             // Times of the bus are finer than this world's.
-            self.links[l].armed = wake.map(|mono| {
-                (mono, (mono.0.as_nanos().div_ceil(1000) as Micros + late).max(self.now))
-            });
+            self.links[l].armed =
+                wake.map(|mono| (mono, (mono.0.as_nanos().div_ceil(1000) as Micros + late).max(self.now)));
         }
         Ok(())
     }
