@@ -4,6 +4,7 @@ mod check;
 mod decode;
 #[cfg(feature = "demo")]
 mod demo;
+mod link_words;
 mod print;
 mod profile;
 mod read;
@@ -47,7 +48,7 @@ enum Command {
     Decode(decode::Words),
     /// Read a device once and print its values.
     Read(read::Words),
-    /// Pretend to be a device.
+    /// Pretend to be devices, with faults on request.
     Simulate(simulate::Words),
 }
 

@@ -126,16 +126,18 @@ Faults, combinable; OFTEN: 3 is each third reply, 10% one in ten by chance:
   echo, echo=OFTEN        the request comes back before the reply
   noise=OFTEN             1 to 4 random bytes before and after a reply
   noise=2+3@OFTEN         so many before and after (without @OFTEN about each reply)
-  exception=CODE@ADDR     reads that touch the address get this exception; may be given several times
-  holes=2709,300-310      reads that touch these addresses get exception 2; may be given several times
+  exception=CODE@ADDR     reads that touch the address get this exception
+  holes=2709,300-310      reads that touch these addresses get exception 2
   busy=3                  the first requests to each unit get exception 6
   split=1                 replies in segments of so many bytes, 2 ms apart
   close_after=5           the connection closes after so many replies (TCP)
   second_client=refuse    while one client is connected, others are reset (TCP)
-  ignore_first=2          requests not heard after a connection's beginning; or a time: ignore_first=1500ms
+  ignore_first=2          so many requests of a connection's beginning are not heard
+  ignore_first=1500ms     the same for so long
   hello=0011FF            bytes that greet each connection (TCP)
-  word_tear=OFTEN         every second register is that of the last reply to the same request: what a device does that
-                          updates the two words of a value at two moments (seen only where values move: --count)";
+  word_tear=OFTEN         every second register is that of the last reply to the same
+                          request, as of a device that updates the words of a value
+                          at two moments; seen only where values move (--count)";
 
     /// Adds a fault, written `NAME=VALUE`; [`Faults::HELP`] has all forms.
     pub fn add(&mut self, text: &str) -> Result<(), FaultError> {
@@ -346,7 +348,7 @@ mod tests {
     #[test]
     fn the_help_names_every_fault_and_no_other() {
         let lines = Faults::HELP.lines().skip(1).filter_map(|l| l.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
-        let mut named: Vec<&str> = lines.map(|l| l.split(['=', ',']).next().unwrap()).collect();
+        let mut named: Vec<&str> = lines.filter_map(|l| l.split(['=', ',']).next()).collect();
         named.dedup();
         assert_eq!(named, NAMES);
     }
