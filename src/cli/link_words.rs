@@ -1,7 +1,29 @@
 //! Words that name a link, shared by the commands that use one.
 
-use crate::simulate::serial::{Parity, Settings};
-use clap::{Args, ValueEnum};
+use super::Failure;
+use crate::transport::{LinkAddress, Parity, SerialPort};
+use clap::{ArgGroup, Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Where a device is.
+#[derive(Debug, Clone, Args)]
+#[command(group = ArgGroup::new("link").args(["tcp", "rtu_over_tcp", "serial"]))]
+pub(super) struct LinkWords {
+    /// Over Modbus TCP.
+    #[arg(long, value_name = "HOST:PORT")]
+    tcp: Option<String>,
+    /// Over TCP with RTU frames: a transparent serial device server.
+    #[arg(long, value_name = "HOST:PORT")]
+    rtu_over_tcp: Option<String>,
+    /// On a serial port.
+    #[arg(long, value_name = "DEV")]
+    serial: Option<PathBuf>,
+    #[command(flatten)]
+    characters: CharacterWords,
+    /// ASCII instead of RTU on the serial line.
+    #[arg(long, requires = "serial")]
+    ascii: bool,
+}
 
 /// The characters of a serial line.
 #[derive(Debug, Clone, Copy, Args)]
@@ -21,19 +43,34 @@ pub(super) struct CharacterWords {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum ParityWord {
+enum ParityWord {
     None,
     Even,
     Odd,
 }
 
+impl LinkWords {
+    /// The link that is named, if one is.
+    pub(super) fn address(&self) -> Result<Option<LinkAddress>, Failure> {
+        let endpoint = |flag: &str, text: &str| text.parse().map_err(|e| Failure::User(format!("{flag}: {e}")));
+        Ok(if let Some(text) = &self.tcp {
+            Some(LinkAddress::Tcp(endpoint("--tcp", text)?))
+        } else if let Some(text) = &self.rtu_over_tcp {
+            Some(LinkAddress::RtuOverTcp(endpoint("--rtu-over-tcp", text)?))
+        } else {
+            self.serial.as_ref().map(|path| LinkAddress::Serial(self.characters.port(path.clone(), self.ascii)))
+        })
+    }
+}
+
 impl CharacterWords {
-    pub(super) fn settings(self) -> Settings {
+    pub(super) fn port(self, path: PathBuf, ascii: bool) -> SerialPort {
         let parity = match self.parity {
             ParityWord::None => Parity::None,
             ParityWord::Even => Parity::Even,
             ParityWord::Odd => Parity::Odd,
         };
-        Settings { baud: self.baud, data_bits: self.data_bits, parity, stop_bits: self.stop_bits }
+        let Self { baud, data_bits, stop_bits, .. } = self;
+        SerialPort { path, baud, data_bits, parity, stop_bits, rs485: false, ascii }
     }
 }

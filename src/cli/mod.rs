@@ -4,11 +4,13 @@ mod check;
 mod decode;
 #[cfg(feature = "demo")]
 mod demo;
+mod fit;
 mod link_words;
 mod print;
 mod profile;
 mod read;
 mod run;
+mod scan;
 mod schema;
 mod simulate;
 mod words;
@@ -48,6 +50,8 @@ enum Command {
     Decode(decode::Words),
     /// Read a device once and print its values.
     Read(read::Words),
+    /// Find out which unit ids answer on a link, and which profiles fit.
+    Scan(scan::Words),
     /// Pretend to be devices, with faults on request.
     Simulate(simulate::Words),
 }
@@ -97,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Schema(words) => quiet(log).and_then(|()| schema::run(words)),
         Command::Decode(words) => quiet(log).and_then(|()| decode::run(words)),
         Command::Read(words) => quiet(log).and_then(|()| read::run(words)),
+        Command::Scan(words) => quiet(log).and_then(|()| scan::run(words)),
         Command::Simulate(words) => quiet(log).and_then(|()| simulate::run(words)),
     };
     match done {

@@ -130,10 +130,10 @@ pub(super) fn run(asked: &Words) -> Result<(), Failure> {
 
 /// The serial port, or the pseudo terminal.
 fn open(asked: &Words) -> std::io::Result<serial::Port> {
-    let settings = asked.characters.settings();
+    let port = asked.characters.port(asked.serial.clone().unwrap_or_default(), asked.ascii);
     match &asked.serial {
-        Some(device) => serial::Port::open(device, settings),
-        None => serial::Port::pty(asked.pty.as_deref(), Some(settings.speed())),
+        Some(_) => serial::Port::open(&port),
+        None => serial::Port::pty(asked.pty.as_deref(), Some(serial::speed(&port))),
     }
 }
 

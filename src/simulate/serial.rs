@@ -8,6 +8,7 @@ use super::station::{Dialogue, Outgoing, Station};
 use super::tcp::BETWEEN_SEGMENTS;
 use super::{Faults, Framing, Pretend};
 use crate::modbus::{LineSpeed, UnitId};
+use crate::transport::{Parity, SerialPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, read, write};
@@ -20,28 +21,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// How characters look on the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Bits a second.
-    pub baud: u32,
-    /// 5 to 8.
-    pub data_bits: u8,
-    /// The bit behind them.
-    pub parity: Parity,
-    /// 1 or 2.
-    pub stop_bits: u8,
-}
-
-/// The parity bit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "words of every serial line")]
-pub enum Parity {
-    None,
-    Even,
-    Odd,
-}
 
 /// An open port. Dropping it closes it, and takes away the link to a pseudo terminal.
 #[derive(Debug)]
@@ -64,25 +43,17 @@ pub struct Server {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Settings {
-    /// Bits and characters a second.
-    pub fn speed(self) -> LineSpeed {
-        let parity = u8::from(self.parity != Parity::None);
-        LineSpeed { baud: self.baud, bits_per_character: 1 + self.data_bits + parity + self.stop_bits }
-    }
-}
-
 impl Port {
     /// Opens a serial device, locked against a second program.
-    pub fn open(path: &Path, settings: Settings) -> io::Result<Self> {
-        let fd = open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    pub fn open(port: &SerialPort) -> io::Result<Self> {
+        let fd = open(&port.path, OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::ResourceBusy, "another program holds it"),
             other => other.into(),
         })?;
-        configure(&fd, settings)?;
-        let silence = settings.speed().silence();
-        Ok(Self { fd, path: path.to_owned(), pace: None, silence, far: None, link: None })
+        configure(&fd, port)?;
+        let silence = speed(port).silence();
+        Ok(Self { fd, path: port.path.clone(), pace: None, silence, far: None, link: None })
     }
 
     /// Opens a pseudo terminal: clients open [`Port::path`], or `link`, a symbolic link to it that this makes (and
@@ -308,7 +279,12 @@ impl Line {
     }
 }
 
-fn configure(fd: &OwnedFd, settings: Settings) -> io::Result<()> {
+/// Bits and characters a second.
+pub fn speed(port: &SerialPort) -> LineSpeed {
+    LineSpeed { baud: port.baud, bits_per_character: port.bits_per_character() }
+}
+
+fn configure(fd: &OwnedFd, settings: &SerialPort) -> io::Result<()> {
     let mut termios = tcgetattr(fd)?;
     termios.make_raw();
     termios.set_speed(settings.baud)?;
@@ -422,12 +398,20 @@ mod tests {
     #[test]
     fn f25_a_port_is_held_against_a_second_program() {
         let pty = Port::pty(None, None).unwrap();
-        let settings = Settings { baud: 9600, data_bits: 8, parity: Parity::Even, stop_bits: 1 };
-        assert_eq!(settings.speed().bits_per_character, 11);
-        let first = Port::open(pty.path(), settings).unwrap();
-        let busy = Port::open(pty.path(), settings).unwrap_err();
+        let port = SerialPort {
+            path: pty.path().to_owned(),
+            baud: 9600,
+            data_bits: 8,
+            // A pseudo terminal knows none.
+            parity: Parity::None,
+            stop_bits: 1,
+            rs485: false,
+            ascii: false,
+        };
+        let first = Port::open(&port).unwrap();
+        let busy = Port::open(&port).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
         drop(first);
-        Port::open(pty.path(), settings).unwrap();
+        Port::open(&port).unwrap();
     }
 }
