@@ -72,6 +72,7 @@ pub struct Links(BTreeMap<String, Written>);
 
 /// A link as written.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub(super) struct Written {
     to: To,
     baud: Option<u32>,

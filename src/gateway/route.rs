@@ -21,8 +21,8 @@ pub struct Route {
 
 impl Route {
     /// A line with the options of this route; `bus` has those that are not the route's.
-    pub fn options(&self, bus: BusOptions) -> LineOptions {
-        let bus = BusOptions { in_flight: self.in_flight, ..bus };
+    pub fn options(&self, mut bus: BusOptions) -> LineOptions {
+        bus.in_flight = self.in_flight;
         LineOptions { bus, trace: self.trace, ..LineOptions::default() }
     }
 }
