@@ -3,7 +3,7 @@
 use super::{Failure, print, run, words};
 use crate::codec::Decoder;
 use crate::config::{Config, Library, Purpose, scan_devices};
-use crate::gateway::{Clock, Line, LineOptions};
+use crate::gateway::{Clock, Line, Route};
 use crate::modbus::UnitId;
 use crate::model::{Configuration, Cycle, DeviceId, Epoch};
 use crate::poll::{BusOptions, CycleReport, UnitSetup};
@@ -46,7 +46,7 @@ pub(super) struct Words {
 /// What to read.
 struct Asked {
     profile: Arc<DeviceProfile>,
-    link: LinkAddress,
+    link: Route,
     unit_id: UnitId,
 }
 
@@ -57,17 +57,16 @@ pub(super) fn run(asked: &Words) -> Result<(), Failure> {
 }
 
 fn resolve(asked: &Words) -> Result<Asked, Failure> {
-    let endpoint = |text: &str| -> Result<LinkAddress, Failure> {
-        text.parse().map(LinkAddress::Tcp).map_err(|error| Failure::User(format!("--tcp: {error}")))
-    };
     if let (Some(profile), Some(tcp), Some(unit_id)) = (&asked.profile, &asked.tcp, asked.unit_id) {
         let profile = Arc::clone(&words::profile(profile)?.profile);
-        return Ok(Asked { profile, link: endpoint(tcp)?, unit_id: UnitId(unit_id) });
+        let address = tcp.parse().map(LinkAddress::Tcp);
+        let link = address.map_err(|error| Failure::User(format!("--tcp: {error}")))?.into();
+        return Ok(Asked { profile, link, unit_id: UnitId(unit_id) });
     }
     let name = asked.device.as_deref().unwrap_or_default();
     let config: Config = run::load(&asked.config, Purpose::Gateway)?;
     let library = Library::new(config.profiles.clone());
-    let scan = scan_devices(&config.devices, &library, Some(&config.gateway.id));
+    let scan = scan_devices(&config.devices, &library, &config.links, Some(&config.gateway.id));
     if let Some(refused) = scan.refused.iter().find(|r| r.device.as_ref().is_some_and(|d| d.as_str() == name)) {
         return Err(words::user(&refused.diagnostics));
     }
@@ -76,7 +75,7 @@ fn resolve(asked: &Words) -> Result<Asked, Failure> {
         let names: Vec<&str> = scan.setups.iter().map(|setup| setup.device.as_str()).collect();
         return Err(Failure::User(format!("there is no device `{name}` in {folder}; there are: {}", names.join(", "))));
     };
-    let link = endpoint(&setup.endpoint.to_string())?;
+    let link = Route::try_from(&setup.link).map_err(|error| Failure::User(error.to_string()))?;
     Ok(Asked { profile: Arc::clone(&setup.profile), link, unit_id: setup.unit_id })
 }
 
@@ -91,8 +90,8 @@ async fn read(asked: &Asked, json: bool) -> Result<(), Failure> {
     let decoder = Decoder::new(profile);
 
     let (sender, mut reports) = mpsc::unbounded_channel::<CycleReport>();
-    let bus = BusOptions { spread: false, ..BusOptions::default() };
-    let line = Line::spawn(asked.link.clone(), clock, LineOptions { bus, ..LineOptions::default() }, move |report| {
+    let options = asked.link.options(BusOptions { spread: false, ..BusOptions::default() });
+    let line = Line::spawn(asked.link.address.clone(), clock, options, move |report| {
         let _ = sender.send(report);
     });
     let unit = UnitSetup::from_profile(device.clone(), generation, asked.unit_id, profile, &layout, Cycle(1));
@@ -122,7 +121,7 @@ async fn read(asked: &Asked, json: bool) -> Result<(), Failure> {
         Ok(Some(crate::model::Condition::Unreachable(fault))) => {
             return Err(Failure::Environment(format!(
                 "{}, unit {}: {}",
-                asked.link,
+                asked.link.address,
                 asked.unit_id,
                 StatusReason::Unreachable(fault)
             )));
