@@ -13,6 +13,7 @@ mod run;
 mod scan;
 mod schema;
 mod simulate;
+mod trace;
 mod words;
 
 use crate::gateway::log;
@@ -48,7 +49,7 @@ enum Command {
     Schema(schema::Words),
     /// Decode a dump of registers with a profile, offline.
     Decode(decode::Words),
-    /// Read a device once and print its values.
+    /// Read a device, once or again and again, and print its values.
     Read(read::Words),
     /// Find out which unit ids answer on a link, and which profiles fit.
     Scan(scan::Words),
@@ -100,6 +101,8 @@ pub fn main() -> ExitCode {
         Command::Profile(words) => quiet(log).and_then(|()| profile::run(words)),
         Command::Schema(words) => quiet(log).and_then(|()| schema::run(words)),
         Command::Decode(words) => quiet(log).and_then(|()| decode::run(words)),
+        // With --trace standard error is the trace's.
+        Command::Read(words) if words.trace() => read::run(words),
         Command::Read(words) => quiet(log).and_then(|()| read::run(words)),
         Command::Scan(words) => quiet(log).and_then(|()| scan::run(words)),
         Command::Simulate(words) => quiet(log).and_then(|()| simulate::run(words)),

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::modbus::mbap::{Deframer, begin_adu, end_adu};
+use crate::modbus::rtu::{RequestDeframer, encode_frame};
 use crate::modbus::{LostSync, TransactionId, UnitId};
 
 /// How PDUs are wrapped.
@@ -36,30 +37,44 @@ pub(super) struct Heard {
 pub(super) struct Requests {
     framing: Framing,
     mbap: Deframer,
+    rtu: RequestDeframer,
+    /// Of ASCII.
     held: Vec<u8>,
 }
 
 impl Requests {
     pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, mbap: Deframer::default(), held: Vec::new() }
+        Self { framing, mbap: Deframer::default(), rtu: RequestDeframer::default(), held: Vec::new() }
     }
 
     /// Takes bytes; appends the requests that they complete.
     pub(super) fn take(&mut self, bytes: &[u8], out: &mut Vec<Heard>) -> Result<(), LostSync> {
-        if self.framing == Framing::Mbap {
-            return self.take_mbap(bytes, out);
-        }
-        for byte in bytes {
-            self.held.push(*byte);
-            let heard = if self.framing == Framing::Rtu { rtu(&mut self.held) } else { ascii(&mut self.held) };
-            out.extend(heard);
+        match self.framing {
+            Framing::Mbap => return self.take_mbap(bytes, out),
+            Framing::Rtu => self.take_rtu(bytes, out),
+            Framing::Ascii => out.extend(bytes.iter().filter_map(|byte| {
+                self.held.push(*byte);
+                ascii(&mut self.held)
+            })),
         }
         Ok(())
     }
 
     /// Forgets an unfinished frame: the line was silent for longer than a frame may be.
     pub(super) fn forget(&mut self) {
+        self.rtu.silence();
         self.held.clear();
+    }
+
+    fn take_rtu(&mut self, mut rest: &[u8], out: &mut Vec<Heard>) {
+        loop {
+            let (frame, done) = self.rtu.next(rest);
+            rest = &rest[done..];
+            let Some(frame) = frame else { return };
+            let mut raw = Vec::new();
+            encode_frame(frame.unit, frame.pdu, &mut raw);
+            out.push(Heard { transaction: TransactionId(0), unit: frame.unit, pdu: frame.pdu.to_vec(), raw });
+        }
     }
 
     fn take_mbap(&mut self, mut rest: &[u8], out: &mut Vec<Heard>) -> Result<(), LostSync> {
@@ -86,9 +101,7 @@ pub(super) fn wrap(framing: Framing, transaction: TransactionId, unit: UnitId, p
             end_adu(start, &mut frame);
         }
         Framing::Rtu => {
-            frame.push(unit.0);
-            frame.extend_from_slice(pdu);
-            frame.extend_from_slice(&crc(&frame).to_le_bytes());
+            encode_frame(unit, pdu, &mut frame);
             if spoilt && let Some(byte) = frame.get_mut(2) {
                 *byte ^= 0x10;
             }
@@ -106,33 +119,6 @@ pub(super) fn wrap(framing: Framing, transaction: TransactionId, unit: UnitId, p
         }
     }
     frame
-}
-
-/// Takes the request that ends here, if one does. Requests have no byte that says where they begin: each place from
-/// which length and checksum fit will do, the earliest first; for functions whose length only the end says, the first.
-fn rtu(held: &mut Vec<u8>) -> Option<Heard> {
-    if held.len() > LONGEST_RTU {
-        held.remove(0);
-    }
-    let start = (0..held.len().saturating_sub(SHORTEST_RTU - 1)).find(|start| {
-        let frame = &held[*start..];
-        request_len(frame).map_or(*start == 0, |len| len == frame.len()) && crc(frame) == 0
-    })?;
-    let raw = held.split_off(start);
-    held.clear();
-    let pdu = raw[1..raw.len() - 2].to_vec();
-    Some(Heard { transaction: TransactionId(0), unit: UnitId(raw[0]), pdu, raw })
-}
-
-/// How long a request of this function is in all; nothing where only its end says so.
-fn request_len(frame: &[u8]) -> Option<usize> {
-    match *frame.get(1)? {
-        1..=6 => Some(8),
-        15 | 16 => frame.get(6).map(|n| 9 + usize::from(*n)),
-        22 => Some(10),
-        23 => frame.get(10).map(|n| 13 + usize::from(*n)),
-        _ => None,
-    }
 }
 
 /// Takes the request that ends here, if one does.
@@ -164,20 +150,11 @@ fn ascii(held: &mut Vec<u8>) -> Option<Heard> {
     }
 }
 
-/// MODBUS over Serial Line V1.02, 6.2.2. 0 over a frame with its checksum.
-fn crc(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0xFFFF, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 })
-    })
-}
-
 /// MODBUS over Serial Line V1.02, 6.2.1.
 fn lrc(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)).wrapping_neg()
 }
 
-const SHORTEST_RTU: usize = 4;
-const LONGEST_RTU: usize = 256;
 const LONGEST_ASCII: usize = 513;
 
 #[cfg(test)]
@@ -222,7 +199,7 @@ mod tests {
             let mut out = Vec::new();
             for n in 0..5000u32 {
                 requests.take(&n.wrapping_mul(2_654_435_761).to_le_bytes(), &mut out).unwrap();
-                assert!(requests.held.len() <= 600);
+                assert!(requests.held.len() <= 600 && out.len() <= 5000);
             }
         }
     }
