@@ -336,8 +336,6 @@ fn bus_options(address: &LinkAddress, mut options: BusOptions) -> BusOptions {
     if let LinkAddress::Serial(_) = address {
         // A silent unit is no reason to open the port anew: that would throw the others back as well.
         options.silent_resets = u32::MAX;
-        // Looking whether an adapter is back costs nobody anything.
-        options.longest_pause = Duration::from_secs(1);
     }
     options
 }

@@ -60,7 +60,7 @@ pub struct Bus {
 impl Bus {
     /// A bus without devices on a link that is down.
     pub fn new(envelope: Envelope, options: BusOptions) -> Self {
-        let pauses = Backoff::new(RECONNECT, options.longest_pause, options.seed);
+        let pauses = Backoff::new(RECONNECT.0, RECONNECT.1, options.seed);
         Self {
             options,
             envelope,

@@ -16,20 +16,11 @@ pub struct BusOptions {
     pub silent_resets: u32,
     /// A connect that says nothing for so long has failed. Default 10 s.
     pub connect_patience: Duration,
-    /// Longest pause between connects that failed; they begin at 250 ms and double. Default 30 s.
-    pub longest_pause: Duration,
 }
 
 impl Default for BusOptions {
     fn default() -> Self {
-        Self {
-            in_flight: 1,
-            seed: 0,
-            spread: true,
-            silent_resets: 3,
-            connect_patience: Duration::from_secs(10),
-            longest_pause: Duration::from_secs(30),
-        }
+        Self { in_flight: 1, seed: 0, spread: true, silent_resets: 3, connect_patience: Duration::from_secs(10) }
     }
 }
 

@@ -113,5 +113,5 @@ impl Bus {
     }
 }
 
-/// The first pause between connects that failed; the longest is [`super::BusOptions::longest_pause`].
-pub(super) const RECONNECT: Duration = Duration::from_millis(250);
+/// Pauses between connects that failed: first and longest.
+pub(super) const RECONNECT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
