@@ -216,13 +216,14 @@ impl Asker {
         Err(Failure::Environment(format!("{}: {fault}", self.address)))
     }
 
-    /// One request, through the same line and bus as the gateway's.
+    /// One request, through the same line and bus as the gateway's. The unit asked before is replaced, not removed: a bus
+    /// without devices closes its link.
     async fn one(&mut self, unit: UnitId, table: Table, range: AddressRange) -> Result<CycleReport, Failure> {
         self.asked += 1;
         let device = DeviceId::new("scan").expect("a name of letters");
         let group = GroupSetup { group: GroupId(0), together: true, wanted: vec![Wanted { table, range }] };
         let setup = UnitSetup {
-            device: device.clone(),
+            device,
             generation: Generation(self.asked),
             unit_id: unit,
             limits: Limits::default(),
@@ -242,7 +243,6 @@ impl Asker {
             }
         });
         let report = heard.await.ok().flatten();
-        let _ = self.line.remove(device).await;
         report.ok_or_else(|| Failure::Environment(format!("{}: the line has stopped", self.address)))
     }
 }
