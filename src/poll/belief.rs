@@ -3,7 +3,7 @@
 use super::PartOutcome;
 use super::cycle::Job;
 use crate::modbus::{Adu, Reply, ReplyMismatch, TransactionId, UnitId};
-use crate::model::Mono;
+use crate::model::{Mono, Reason};
 
 /// A request that was sent and not answered yet.
 #[derive(Debug)]
@@ -14,7 +14,13 @@ pub(super) struct InFlight {
     pub(super) owner: Option<(usize, usize)>,
     pub(super) job: Job,
     pub(super) sent: Mono,
+    /// When its last byte is on the wire.
+    pub(super) sent_end: Mono,
     pub(super) deadline: Mono,
+    /// Something came since: on a serial line the deadline has been moved, so that a reply under way can end.
+    pub(super) heard: bool,
+    /// What came so far instead of its reply: says more than that time is over.
+    pub(super) flaw: Option<Reason>,
 }
 
 /// What a frame is worth.
@@ -31,9 +37,9 @@ pub(super) enum Verdict {
     Values(usize, PartOutcome),
 }
 
-/// Whether a frame answers a request in flight.
-pub(super) fn judge(adu: &Adu<'_>, in_flight: &[InFlight]) -> Verdict {
-    let Some(i) = in_flight.iter().position(|f| f.transaction == adu.transaction) else {
+/// Whether a frame answers a request in flight. `any_transaction`: whatever its transaction id.
+pub(super) fn judge(adu: &Adu<'_>, in_flight: &[InFlight], any_transaction: bool) -> Verdict {
+    let Some(i) = in_flight.iter().position(|f| f.transaction == adu.transaction || any_transaction) else {
         return Verdict::Stray(adu.transaction);
     };
     let flight = &in_flight[i];

@@ -167,7 +167,7 @@ fn wrong_words_are_the_users_and_exit_with_2() {
 fn every_command_has_help_with_an_example() {
     let help = fieldshadow(&["--help"]);
     assert_eq!(help.code, Some(0));
-    for command in ["run", "demo", "check", "decode", "read", "simulate", "profile", "schema"] {
+    for command in ["run", "demo", "check", "decode", "read", "simulate", "scan", "profile", "schema"] {
         assert!(help.out.contains(command), "{command} is not in --help");
         let run = fieldshadow(&[command, "--help"]);
         assert_eq!(run.code, Some(0));

@@ -8,4 +8,5 @@
 mod commands;
 mod harness;
 mod road;
+mod simulated;
 mod whole;
