@@ -51,13 +51,23 @@ fn no_world_shows_a_value_that_was_not_there() {
     }
     let took = began.elapsed().as_secs_f64();
     let hours = sum.virtual_us as f64 / 3.6e9;
-    println!("{worlds} worlds from seed {first}: {hours:.1} virtual hours in {took:.1} s, {:.2} hours a second", hours / took);
+    println!(
+        "{worlds} worlds from seed {first}: {hours:.1} virtual hours in {took:.1} s, {:.2} hours a second",
+        hours / took
+    );
     println!("{sum:?}");
     for (seed, what) in failed.iter().take(20) {
         println!("seed {seed}: {what}");
-        println!("  again: SIMULATION_FIRST={seed} SIMULATION_SEEDS=1 cargo test --test simulation no_world -- --nocapture");
+        println!(
+            "  again: SIMULATION_FIRST={seed} SIMULATION_SEEDS=1 cargo test --test simulation no_world -- --nocapture"
+        );
     }
-    assert!(failed.is_empty(), "{} of {worlds} worlds broke a statement, the first with seed {}", failed.len(), failed[0].0);
+    assert!(
+        failed.is_empty(),
+        "{} of {worlds} worlds broke a statement, the first with seed {}",
+        failed.len(),
+        failed[0].0
+    );
 }
 
 /// The first violation of so many worlds with a mutant in them.

@@ -168,17 +168,25 @@ impl Spec {
     }
 
     pub fn is_refused(&self, table: Table, address: u16) -> bool {
-        let h = super::chance::mix(self.memory.seed ^ 0xBAD ^ (u64::from(address) << 8) ^ u64::from(table.read_function()));
+        let h =
+            super::chance::mix(self.memory.seed ^ 0xBAD ^ (u64::from(address) << 8) ^ u64::from(table.read_function()));
         ((h >> 11) as f64 / (1u64 << 53) as f64) < self.faults.refused_share
     }
 
     /// Whether a point needs this address.
     pub fn wants(&self, table: Table, address: u16) -> bool {
-        let even = |a: u16| self.limits.even && !table.is_bits() && {
-            self.points.iter().any(|p| p.table == table && p.address <= (a | 1) && (a & !1) < p.address + p.kind.width())
+        let even = |a: u16| {
+            self.limits.even && !table.is_bits() && {
+                self.points
+                    .iter()
+                    .any(|p| p.table == table && p.address <= (a | 1) && (a & !1) < p.address + p.kind.width())
+            }
         };
         even(address)
-            || self.points.iter().any(|p| p.table == table && (p.address..p.address + p.kind.width()).contains(&address))
+            || self
+                .points
+                .iter()
+                .any(|p| p.table == table && (p.address..p.address + p.kind.width()).contains(&address))
     }
 
     /// The shortest period.
@@ -231,6 +239,10 @@ impl Spec {
                         limits.holes.push((table, cursor + chance.below(gap) as u16));
                     }
                     cursor += gap as u16;
+                }
+                if even && kind.width() == 2 {
+                    // Values that share a pair come in one read; a long chain of them would fit into none.
+                    cursor = cursor.next_multiple_of(2);
                 }
                 if let Some(boundary) = limits.boundary
                     && cursor / boundary != (cursor + kind.width() - 1) / boundary
@@ -299,7 +311,8 @@ impl Spec {
         }
         let ms = |us: Micros| us / 1000;
         let _ = write!(t, "timing:\n  timeout: {}ms\n  retries: {}\n", ms(self.timeout), self.retries);
-        let _ = write!(t, "  turnaround: {}ms\n  offline_after: {}\ngroups:\n", ms(self.turnaround), self.offline_after);
+        let _ =
+            write!(t, "  turnaround: {}ms\n  offline_after: {}\ngroups:\n", ms(self.turnaround), self.offline_after);
         for (index, group) in self.groups.iter().enumerate() {
             let every = group.every.map_or("once".to_owned(), |e| format!("{}ms", ms(e)));
             let _ = write!(t, "  g{index}:\n    every: {every}\n    table: {}\n", group.table.as_str());

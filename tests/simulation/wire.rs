@@ -153,7 +153,8 @@ pub fn answer(asked: &Asked, spec: &Spec, at: Micros, last: Option<&Frame>, chan
     let old = asked.reply(spec, at.saturating_sub(20_000_000));
     let mut wrong = Vec::new();
     if chance.happens(faults.wrong_tid) {
-        let tid = old.tid.wrapping_add(chance.pick(&[1, 2, 0xFFFF, 0x100, 0x8000]));
+        // Not the next ones: late, or once more, such a frame would be a good reply to a request to come.
+        let tid = old.tid.wrapping_add(chance.pick(&[0xFFFE, 0xFFFF, 0x100, 0x8000]));
         wrong.push(Frame { tid, ..old.clone() });
     }
     if chance.happens(faults.wrong_unit) {
