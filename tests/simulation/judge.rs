@@ -125,7 +125,7 @@ impl DeviceJudge {
         self.kept.get(at)
     }
 
-    /// The tick of a part's values: WasThere and OneInstant.
+    /// The tick of a part's values: `WasThere` and `OneInstant`.
     fn tick_of(&self, spec: &Spec, part: &Part) -> Judged<u64> {
         let (first, count) = (part.range.start().0, part.range.count());
         let received = part.received.mono.0.as_micros() as Micros;

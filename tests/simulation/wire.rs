@@ -47,7 +47,12 @@ impl Asked {
             hold!(Statement::Wire, !crosses, "{} {self:?}: across a multiple of {boundary}", spec.id);
         }
         if limits.even && !self.table.is_bits() {
-            hold!(Statement::Wire, self.first % 2 == 0 && self.count % 2 == 0, "{} {self:?}: not even", spec.id);
+            hold!(
+                Statement::Wire,
+                self.first.is_multiple_of(2) && self.count.is_multiple_of(2),
+                "{} {self:?}: not even",
+                spec.id
+            );
         }
         let mut gap = 0;
         for address in self.addresses() {

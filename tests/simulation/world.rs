@@ -371,7 +371,7 @@ impl World {
         }
         self.commits(None)?;
         loop {
-            let event = self.heap.peek().map(|Reverse((at, _))| *at).unwrap_or(Micros::MAX);
+            let event = self.heap.peek().map_or(Micros::MAX, |Reverse((at, _))| *at);
             let wake = self.links.iter().enumerate().filter_map(|(l, link)| Some((link.armed?.1, l))).min();
             let next = wake.map_or(event, |(at, _)| at.min(event));
             if next > self.length {
@@ -543,7 +543,11 @@ impl World {
         let link = &mut self.links[l];
         link.connection += 1;
         link.up = false;
-        link.open.clear();
+        for (asked, _) in link.open.drain(..) {
+            if self.now - asked.at > LONG_WAIT {
+                link.waits.push((asked.unit, self.now - asked.at));
+            }
+        }
         link.quiet_since.clear();
     }
 
