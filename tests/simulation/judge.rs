@@ -125,7 +125,7 @@ impl DeviceJudge {
         self.kept.get(at)
     }
 
-    /// The tick of a part's values: WasThere and OneInstant.
+    /// The tick of a part's values: `WasThere` and `OneInstant`.
     fn tick_of(&self, spec: &Spec, part: &Part) -> Judged<u64> {
         let (first, count) = (part.range.start().0, part.range.count());
         let received = part.received.mono.0.as_micros() as Micros;
@@ -184,7 +184,10 @@ impl DeviceJudge {
                 ticks.push(if read { Some(self.tick_of(spec, part)?) } else { None });
             }
             let faults = reported.parts.iter().filter(|p| matches!(p.outcome, PartOutcome::Fault(_))).count();
-            let failed = faults > 0 && (!group.mark || faults == reported.parts.len());
+            // A refusal of an earlier cycle, not asked for again, is no reply of this one.
+            let fault = |p: &Part| matches!(p.outcome, PartOutcome::Fault(_));
+            let replied = reported.parts.iter().any(|p| !fault(p) && p.received.mono >= report.started.mono);
+            let failed = faults > 0 && (!group.mark || !replied);
             let refused = reported.parts.iter().any(|p| matches!(p.outcome, PartOutcome::Refused(_)));
             whole &= faults == 0;
             hold!(
@@ -233,7 +236,7 @@ impl DeviceJudge {
         let reachable = report.condition == Condition::Reachable;
         self.failures = if reachable { 0 } else { self.failures + 1 };
         if self.failures >= spec.offline_after {
-            codes.iter_mut().flatten().for_each(|c| *c = QualityCode::Stale);
+            codes = self.picture.codes.iter().map(|c| c.map(|_| QualityCode::Stale)).collect();
         }
         self.all[interval] += 1;
         self.good[interval] += u64::from(whole && reachable);

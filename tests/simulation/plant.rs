@@ -240,6 +240,10 @@ impl Spec {
                     }
                     cursor += gap as u16;
                 }
+                if even && kind.width() == 2 {
+                    // Values that share a pair come in one read; a long chain of them would fit into none.
+                    cursor = cursor.next_multiple_of(2);
+                }
                 if let Some(boundary) = limits.boundary
                     && cursor / boundary != (cursor + kind.width() - 1) / boundary
                 {

@@ -47,7 +47,12 @@ impl Asked {
             hold!(Statement::Wire, !crosses, "{} {self:?}: across a multiple of {boundary}", spec.id);
         }
         if limits.even && !self.table.is_bits() {
-            hold!(Statement::Wire, self.first % 2 == 0 && self.count % 2 == 0, "{} {self:?}: not even", spec.id);
+            hold!(
+                Statement::Wire,
+                self.first.is_multiple_of(2) && self.count.is_multiple_of(2),
+                "{} {self:?}: not even",
+                spec.id
+            );
         }
         let mut gap = 0;
         for address in self.addresses() {
@@ -153,7 +158,8 @@ pub fn answer(asked: &Asked, spec: &Spec, at: Micros, last: Option<&Frame>, chan
     let old = asked.reply(spec, at.saturating_sub(20_000_000));
     let mut wrong = Vec::new();
     if chance.happens(faults.wrong_tid) {
-        let tid = old.tid.wrapping_add(chance.pick(&[1, 2, 0xFFFF, 0x100, 0x8000]));
+        // Not the next ones: late, or once more, such a frame would be a good reply to a request to come.
+        let tid = old.tid.wrapping_add(chance.pick(&[0xFFFE, 0xFFFF, 0x100, 0x8000]));
         wrong.push(Frame { tid, ..old.clone() });
     }
     if chance.happens(faults.wrong_unit) {

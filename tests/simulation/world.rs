@@ -88,8 +88,8 @@ struct Link {
     quiet_since: HashMap<u8, Micros>,
     armed: Option<(Mono, Micros)>,
     devices: Vec<usize>,
-    /// Time in which slots were held by requests that nobody answered: how much of it, how often, by which device.
-    timeouts: Vec<(usize, Micros)>,
+    /// Requests that nobody answered in time, or not soon: whose, and how long the wait was.
+    waits: Vec<(u8, Micros)>,
 }
 
 pub struct Device {
@@ -243,7 +243,7 @@ impl World {
                 quiet_since: HashMap::new(),
                 armed: None,
                 devices: Vec::new(),
-                timeouts: Vec::new(),
+                waits: Vec::new(),
             });
             let mut load = 0.0;
             for d in 0..self.chance.within(1, 6) {
@@ -371,7 +371,7 @@ impl World {
         }
         self.commits(None)?;
         loop {
-            let event = self.heap.peek().map(|Reverse((at, _))| *at).unwrap_or(Micros::MAX);
+            let event = self.heap.peek().map_or(Micros::MAX, |Reverse((at, _))| *at);
             let wake = self.links.iter().enumerate().filter_map(|(l, link)| Some((link.armed?.1, l))).min();
             let next = wake.map_or(event, |(at, _)| at.min(event));
             if next > self.length {
@@ -530,8 +530,12 @@ impl World {
     fn over(&mut self, l: usize, asked: Asked) {
         let link = &mut self.links[l];
         if let Some(i) = link.open.iter().position(|(a, _)| a.tid == asked.tid && a.at == asked.at) {
-            link.open.swap_remove(i);
-            link.quiet_since.insert(asked.unit, self.now);
+            // A reply after the deadline may find the wait over, or the timer late: the pause began no sooner than this.
+            let (_, until) = link.open.swap_remove(i);
+            if self.now - asked.at > LONG_WAIT {
+                link.waits.push((asked.unit, self.now - asked.at));
+            }
+            link.quiet_since.insert(asked.unit, until.min(self.now));
         }
     }
 
@@ -539,7 +543,11 @@ impl World {
         let link = &mut self.links[l];
         link.connection += 1;
         link.up = false;
-        link.open.clear();
+        for (asked, _) in link.open.drain(..) {
+            if self.now - asked.at > LONG_WAIT {
+                link.waits.push((asked.unit, self.now - asked.at));
+            }
+        }
         link.quiet_since.clear();
     }
 
@@ -597,6 +605,7 @@ impl World {
         let Some(d) = of else { return broken(Statement::Wire, format!("{asked:?} to nobody")) };
         for (old, until) in std::mem::take(&mut link.open) {
             if until <= self.now {
+                link.waits.push((old.unit, until - old.at));
                 link.quiet_since.insert(old.unit, until);
             } else {
                 link.open.push((old, until));
@@ -636,16 +645,14 @@ impl World {
         let mut answer = answer(asked, &device.spec, read_at, device.last_reply.as_ref(), &mut self.chance);
         self.mutate(d, asked, read_at, &mut answer);
         let device = &mut self.devices[d];
-        device.last_reply = answer.frames.last().cloned().or(device.last_reply.take());
+        let own = answer.frames.iter().rfind(|f| asked.ends_by(f)).cloned();
+        device.last_reply = own.or(device.last_reply.take());
         let mut leaves = arrives + works + way(&mut self.chance);
         if answer.slow {
             leaves = leaves.max(self.now + self.chance.within(0, timeout * 9 / 10));
         }
         if answer.late {
             leaves = self.now + timeout + self.chance.within(1, timeout);
-        }
-        if answer.frames.is_empty() || answer.late {
-            self.links[l].timeouts.push((d, self.now));
         }
         let (faults, connection) = (self.links[l].faults.clone(), self.links[l].connection);
         if self.chance.happens(faults.half_open) {
@@ -808,6 +815,8 @@ impl World {
         if self.chance.happens(0.5) {
             let device = &mut self.devices[d];
             device.present = false;
+            // Who is taken off is forgotten, with the silence that it is due.
+            self.links[l].quiet_since.remove(&device.spec.unit);
             if let Some(next) = self.links[l].bus.remove(now, &device.spec.id) {
                 device.next_cycle = device.next_cycle.max(next);
             }
@@ -955,7 +964,9 @@ impl World {
             probes += 1;
         }
         let intervals = device.layout.intervals.len() as u64;
-        let most = (spec.offline_after + intervals) * (spec.retries + 1) + probes + 2;
+        // It may fall silent within a cycle: then the rest of that one is asked for, too.
+        let reads = spec.points.len() as u64;
+        let most = (spec.offline_after + intervals + reads) * (spec.retries + 1) + probes + 2;
         hold!(
             Statement::Rate,
             device.requests_in_silence <= most,
@@ -1013,7 +1024,7 @@ impl World {
                 + counters.traffic.function_mismatch
                 + counters.traffic.length_mismatch;
         }
-        for (d, device) in self.devices.iter().enumerate() {
+        for device in &self.devices {
             let link = &self.links[device.link];
             if device.spec.health != Health::Good || device.touched || !link.is_clean {
                 continue;
@@ -1025,11 +1036,17 @@ impl World {
                     continue;
                 };
                 let ticks = self.length.saturating_sub(1_500_000) / every;
-                // One request at a time: what a timeout of another takes beyond half a period, a period may be lost.
+                // One request at a time: nobody is heard while the line waits for one who does not answer. Where that is
+                // seldom and short, no cycle is lost by it, else as much as it takes.
                 let lost: u64 = if link.options.in_flight == 1 {
-                    let long = |of: &usize| self.devices[*of].spec.timeout;
-                    let others = link.timeouts.iter().filter(|(of, _)| *of != d);
-                    others.map(|(of, _)| if long(of) * 2 > every { long(of) / every + 1 } else { 0 }).sum()
+                    let others = link.waits.iter().filter(|(unit, _)| *unit != device.spec.unit).map(|(_, long)| *long);
+                    let (all, longest) = (others.clone().sum::<Micros>(), others.clone().max().unwrap_or(0));
+                    let seldom = all * 20 <= self.length && longest * 4 <= every;
+                    if seldom {
+                        0
+                    } else {
+                        others.map(|t| t / every + u64::from(t * 2 > every)).sum::<u64>().max(all / every)
+                    }
                 } else {
                     0
                 };
@@ -1038,16 +1055,19 @@ impl World {
                 hold!(
                     Statement::Rate,
                     good >= least,
-                    "{} every {every} µs: {good} good cycles of {ticks} ({} reported), {lost} lost to {} timeouts of others",
+                    "{} every {every} µs: {good} good cycles of {ticks} ({} reported), {lost} lost to {} waits for others",
                     device.spec.id,
                     device.judge.all[i],
-                    link.timeouts.len()
+                    link.waits.len()
                 );
             }
         }
         Ok(())
     }
 }
+
+/// A wait for a reply that is longer than any way to and fro, and keeps others from the line.
+const LONG_WAIT: Micros = 30_000;
 
 /// A message with the values of the one before.
 fn mixed(payload: &[u8], before: Option<&Vec<u8>>) -> Vec<u8> {
