@@ -204,7 +204,7 @@ impl Bus {
                 Ok((None, _)) => break,
                 Ok((Some(adu), done)) => {
                     rest = &rest[done..];
-                    let verdict = judge(&adu, &self.in_flight);
+                    let verdict = judge(&adu, self.in_flight.iter().map(InFlight::awaited));
                     self.apply(now, verdict);
                 }
                 Err(_lost) => {
