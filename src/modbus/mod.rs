@@ -4,8 +4,6 @@
 //! Application Protocol V1.1b3 and MODBUS Messaging on TCP/IP V1.0b. Requests are `tokio-modbus`'s type; read replies
 //! are views over the frame.
 
-#[cfg(test)]
-mod captures;
 mod envelope;
 pub mod mbap;
 mod reply;

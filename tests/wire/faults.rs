@@ -92,28 +92,29 @@ fn play(case: &Value, byte_by_byte: bool) -> (World, usize) {
     assert!(done.borrow().is_some(), "{}: its first request never came", case["title"]);
     let before = world.reports.len();
     world.run(100_000_000, |w| w.reports.len() >= before + cycles);
-    assert_eq!(*done.borrow(), Some(list(case, "exchanges").len()), "{}: exchanges made", case["title"]);
+    let (made, all) = (done.borrow().unwrap(), list(case, "exchanges").len());
+    assert!(made == all || (made < all && case["may_end_early"] == true), "{}: {made} of {all}", case["title"]);
     (world, before)
 }
 
-fn assert_outcome(expected: &Value, came: &PartOutcome, case: &str) {
+fn assert_outcome(expected: &Value, outcome: &PartOutcome, title: &str) {
     let values = |key: &str| serde_json::from_value::<Vec<u16>>(expected[key].clone()).ok();
     let fits = if let Some(words) = values("registers") {
-        *came == PartOutcome::Registers(words)
+        *outcome == PartOutcome::Registers(words)
     } else if let Some(words) = values("registers_or_none") {
-        *came == PartOutcome::Registers(words) || matches!(came, PartOutcome::Fault(_))
+        *outcome == PartOutcome::Registers(words) || matches!(outcome, PartOutcome::Fault(_))
     } else if let Some(on) = values("bits_on") {
         let count = number(expected, "count").unwrap() as u16;
-        *came == PartOutcome::Bits((0..count).map(|i| on.contains(&i)).collect())
+        *outcome == PartOutcome::Bits((0..count).map(|i| on.contains(&i)).collect())
     } else if let Some(code) = number(expected, "refused") {
-        *came == PartOutcome::Refused(code as u8)
+        *outcome == PartOutcome::Refused(code as u8)
     } else if let Some(reason) = expected["fault"].as_str() {
-        matches!(came, PartOutcome::Fault(r) if r.to_string() == reason)
+        matches!(outcome, PartOutcome::Fault(r) if r.to_string() == reason)
     } else {
-        assert_eq!(*expected, "no_value", "{case}: no such expectation");
-        matches!(came, PartOutcome::Fault(_))
+        assert_eq!(*expected, "no_value", "{title}: no such expectation");
+        matches!(outcome, PartOutcome::Fault(_))
     };
-    assert!(fits, "{case}: expected {expected}, came {came:?}");
+    assert!(fits, "{title}: expected {expected}, outcome {outcome:?}");
 }
 
 fn counter(counters: &LinkCounters, name: &str) -> u64 {
@@ -135,10 +136,10 @@ fn counter(counters: &LinkCounters, name: &str) -> u64 {
 fn judge(case: &Value, world: &World, before: usize) {
     let name = format!("{} ({})", case["fault"].as_str().unwrap(), case["title"].as_str().unwrap());
     for (cycle, (_, report)) in list(case, "cycles").iter().zip(&world.reports[before..]) {
-        let came = outcomes(report);
+        let parts = outcomes(report);
         let expected = cycle.as_array().unwrap();
-        assert_eq!(came.len(), expected.len(), "{name}: {came:?}");
-        for (e, (_, outcome)) in expected.iter().zip(&came) {
+        assert_eq!(parts.len(), expected.len(), "{name}: {parts:?}");
+        for (e, (_, outcome)) in expected.iter().zip(&parts) {
             assert_outcome(e, outcome, &name);
         }
         if let Some(most) = number(case, "within_ms") {

@@ -247,6 +247,6 @@ pub fn outcomes(report: &CycleReport) -> Vec<(u16, PartOutcome)> {
 
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-    assert!(digits.len() % 2 == 0, "half a byte: {text}");
+    assert!(digits.len().is_multiple_of(2), "half a byte: {text}");
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
