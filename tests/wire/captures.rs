@@ -74,7 +74,7 @@ fn theirs(table: &str) -> BTreeMap<u32, Row> {
         let cells: Vec<&str> = line.split('\t').collect();
         let list = |i: usize| -> Vec<u32> {
             let cell = cells.get(i).copied().unwrap_or("");
-            cell.split(',').filter(|c| !c.is_empty()).map(|c| number(c)).collect()
+            cell.split(',').filter(|c| !c.is_empty()).map(number).collect()
         };
         let row = Row {
             transactions: list(6),
