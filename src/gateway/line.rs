@@ -1,20 +1,20 @@
-//! A line: one link and one bus, driven by one task.
+//! A line: one link and one bus, driven by one task; that of a serial port has a thread of its own.
 //!
 //! The bus decides, the link does, this file carries bytes and time between them. It is used by the gateway and by
 //! commands that read a device themselves.
 
 use super::Clock;
+use super::alarm::Alarm;
 use crate::modbus::Envelope;
-use crate::model::{Cycle, DeviceId, Fault, Mono};
+use crate::model::{Cycle, DeviceId, Fault};
 use crate::poll::{Bus, BusOptions, CycleReport, Deed, LinkCounters, PlanErrors, UnitCounters, UnitSetup};
 use crate::transport::{ConnectError, Exchanged, Link, LinkAddress};
 use std::future::{Future, pending};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, trace, warn};
 
 /// How a line behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +23,16 @@ pub struct LineOptions {
     pub bus: BusOptions,
     /// To wait for a connect, over all addresses of the host. Default 3 s.
     pub connect_timeout: Duration,
+    /// Log every byte sent and received, in hex, under the target [`WIRE`]. Default false.
+    pub trace: bool,
 }
+
+/// What bytes on a line are logged under, at the level `trace`.
+pub const WIRE: &str = "fieldshadow::wire";
 
 impl Default for LineOptions {
     fn default() -> Self {
-        Self { bus: BusOptions::default(), connect_timeout: Duration::from_secs(3) }
+        Self { bus: BusOptions::default(), connect_timeout: Duration::from_secs(3), trace: false }
     }
 }
 
@@ -62,7 +67,8 @@ pub enum PutError {
 #[derive(Debug)]
 pub struct LineHandle {
     orders: mpsc::Sender<Order>,
-    task: JoinHandle<()>,
+    /// Ends with the line.
+    ended: oneshot::Receiver<()>,
 }
 
 /// One link and one bus; see [`Line::spawn`].
@@ -71,6 +77,7 @@ pub struct Line<F> {
     address: LinkAddress,
     clock: Clock,
     connect_timeout: Duration,
+    trace: bool,
     on_report: F,
     bus: Bus,
     link: Option<Link>,
@@ -97,35 +104,52 @@ enum Order {
 
 impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
     /// Starts a line without devices. `on_report` is called from its task and must not block.
+    ///
+    /// What the address demands of the bus is set here: its frames and the silence between them.
     pub fn spawn(address: LinkAddress, clock: Clock, options: LineOptions, on_report: F) -> LineHandle {
-        let envelope = match &address {
-            LinkAddress::Tcp(_) => Envelope::mbap(),
-        };
+        let serial = matches!(address, LinkAddress::Serial(_));
+        let name = address.to_string();
         let line = Self {
+            bus: Bus::new(envelope(&address), bus_options(&address, options.bus)),
             address,
             clock,
             connect_timeout: options.connect_timeout,
+            trace: options.trace,
             on_report,
-            bus: Bus::new(envelope, options.bus),
             link: None,
             connecting: None,
             told: None,
         };
         let (orders, inbox) = mpsc::channel(ORDERS);
-        LineHandle { orders, task: tokio::spawn(line.run(inbox)) }
+        let (end, ended) = oneshot::channel::<()>();
+        let run = async move {
+            let _end = end;
+            line.run(inbox).await;
+        };
+        if serial {
+            // Nothing else may hold up its silences, and a driver that blocks holds up nothing else.
+            let thread = std::thread::Builder::new().name("line".into()).spawn(move || {
+                match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                    Ok(runtime) => runtime.block_on(run),
+                    Err(e) => error!(link = name, "the line has no runtime: {e}"),
+                }
+            });
+            if let Err(e) = thread {
+                error!("a line has no thread: {e}");
+            }
+        } else {
+            drop(tokio::spawn(run));
+        }
+        LineHandle { orders, ended }
     }
 
     async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         let mut buffer = [0; RECEIVE_BUFFER];
-        let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
-        let mut armed: Option<Mono> = None;
+        let serial = matches!(self.address, LinkAddress::Serial(_));
+        let mut alarm = if serial { Alarm::precise(self.clock) } else { Alarm::coarse(self.clock) };
         loop {
             self.act();
-            let wake = self.bus.poll_timeout();
-            if let Some(at) = wake.filter(|_| wake != armed) {
-                timer.as_mut().reset(self.clock.instant(at));
-            }
-            armed = wake;
+            alarm.set(self.bus.poll_timeout());
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
@@ -134,14 +158,11 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
                 },
                 result = exchange(&mut self.link, self.bus.transmit(), &mut buffer) => match result {
                     Ok(Exchanged::Received(0)) => self.lost(None),
-                    Ok(Exchanged::Received(n)) => self.bus.handle_received(self.clock.now(), &buffer[..n]),
-                    Ok(Exchanged::Sent(n)) => self.bus.handle_sent(n),
+                    Ok(Exchanged::Received(n)) => self.received(&buffer[..n]),
+                    Ok(Exchanged::Sent(n)) => self.sent(n),
                     Err(e) => self.lost(Some(&e)),
                 },
-                () = &mut timer, if wake.is_some() => {
-                    armed = None;
-                    self.bus.handle_timeout(self.clock.now());
-                }
+                () = alarm.ring() => self.bus.handle_timeout(self.clock.now()),
                 result = connected(&mut self.connecting) => self.connected(result),
             }
         }
@@ -163,10 +184,7 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
             let bytes = self.bus.transmit();
             let Some(link) = self.link.as_mut().filter(|_| !bytes.is_empty()) else { return };
             match link.try_send(bytes) {
-                Ok(n) => {
-                    self.bus.handle_sent(n);
-                    return;
-                }
+                Ok(n) => return self.sent(n),
                 // The bus may have something new to do: once more round.
                 Err(e) => self.lost(Some(&e)),
             }
@@ -187,32 +205,55 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
         }
     }
 
+    fn received(&mut self, bytes: &[u8]) {
+        if self.trace {
+            trace!(target: WIRE, link = %self.address, "<- {}", Hex(bytes));
+        }
+        // Not at the connect: a far end may take it and say no by closing again.
+        if self.told.take().is_some() {
+            info!(link = %self.address, "connected again");
+        }
+        self.bus.handle_received(self.clock.now(), bytes);
+    }
+
+    fn sent(&mut self, count: usize) {
+        if self.trace && count > 0 {
+            trace!(target: WIRE, link = %self.address, "-> {}", Hex(&self.bus.transmit()[..count]));
+        }
+        self.bus.handle_sent(count);
+    }
+
     fn connected(&mut self, result: Result<Link, ConnectError>) {
         self.connecting = None;
         match result {
             Ok(link) => {
+                debug!(link = %self.address, "connected");
                 self.link = Some(link);
-                if self.told.take().is_some() {
-                    info!(link = %self.address, "connected again");
-                }
                 self.bus.handle_connected(self.clock.now());
             }
             Err(e) => {
                 let fault = fault_of(&e);
-                // Said once for each fault, not once for each try.
-                if self.told.replace(fault) != Some(fault) {
-                    warn!(link = %self.address, "cannot connect: {e}");
-                }
+                self.tell(fault, &format!("cannot connect: {e}"));
                 self.bus.handle_connect_failed(self.clock.now(), fault);
             }
         }
     }
 
+    /// Warns once for each fault, not once for each try.
+    fn tell(&mut self, fault: Fault, what: &str) {
+        if self.told.replace(fault) != Some(fault) {
+            warn!(link = %self.address, "{what}");
+        }
+    }
+
     fn lost(&mut self, error: Option<&io::Error>) {
-        if let Some(e) = error {
-            debug!(link = %self.address, "connection lost: {e}");
-        } else {
-            debug!(link = %self.address, "the far end closed the connection");
+        match error {
+            // The words of TLS: a server that wants a certificate says so only after the handshake.
+            Some(e) if e.kind() == io::ErrorKind::InvalidData => {
+                self.tell(Fault::Refused, &format!("connection lost: {e}"));
+            }
+            Some(e) => debug!(link = %self.address, "connection lost: {e}"),
+            None => debug!(link = %self.address, "the far end closed the connection"),
         }
         self.link = None;
         self.bus.handle_disconnected(self.clock.now());
@@ -237,14 +278,14 @@ impl LineHandle {
 
     /// Whether its task is still there: it ends by itself only if a report's receiver panicked.
     pub fn is_running(&self) -> bool {
-        !self.task.is_finished()
+        !self.orders.is_closed()
     }
 
     /// Stops the line and waits until it has: within 100 ms, whatever was under way. Requests in flight are forgotten.
     pub async fn stop(self) {
         drop(self.orders);
         // A task that panicked has stopped too.
-        drop(self.task.await);
+        drop(self.ended.await);
     }
 
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, LineStopped> {
@@ -276,6 +317,38 @@ fn fault_of(error: &ConnectError) -> Fault {
         ConnectError::Unreachable(_) => Fault::Unreachable,
         ConnectError::UnknownHost(_) => Fault::UnknownHost,
         ConnectError::PermissionDenied(_) => Fault::PermissionDenied,
+        ConnectError::Busy(_) => Fault::PortBusy,
+        ConnectError::Missing(_) => Fault::PortMissing,
+    }
+}
+
+/// How frames look on this link.
+fn envelope(address: &LinkAddress) -> Envelope {
+    match address {
+        LinkAddress::Tcp(_) | LinkAddress::Tls(_) => Envelope::mbap(),
+        // until the envelopes are there
+        LinkAddress::RtuOverTcp(_) | LinkAddress::Serial(_) => Envelope::mbap(),
+    }
+}
+
+/// What a serial line demands of its bus besides.
+fn bus_options(address: &LinkAddress, mut options: BusOptions) -> BusOptions {
+    if let LinkAddress::Serial(_) = address {
+        // A silent unit is no reason to open the port anew: that would throw the others back as well.
+        options.silent_resets = u32::MAX;
+    }
+    options
+}
+
+/// Bytes as people write them: `01 03 00 0A`.
+struct Hex<'a>(&'a [u8]);
+
+impl std::fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            write!(f, "{}{byte:02X}", if i == 0 { "" } else { " " })?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The corridor: carries between the rooms and never decides.
 
+mod alarm;
 mod clock;
 mod corridor;
 mod fleet;
@@ -12,7 +13,7 @@ mod watch;
 pub use clock::Clock;
 pub use corridor::{Gateway, StartError};
 pub use fleet::{Applied, Fleet};
-pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError};
+pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError, WIRE};
 pub use publisher::{Publisher, PublisherCounters};
 pub use tasks::Tasks;
 pub use watch::Folders;

@@ -74,6 +74,10 @@ pub enum Fault {
     UnknownHost,
     /// The port or the socket may not be opened.
     PermissionDenied,
+    /// Another program has the serial port.
+    PortBusy,
+    /// There is no such serial port, or not at the moment.
+    PortMissing,
 }
 
 impl fmt::Display for Fault {
@@ -84,6 +88,8 @@ impl fmt::Display for Fault {
             Self::Unreachable => "unreachable",
             Self::UnknownHost => "unknown_host",
             Self::PermissionDenied => "permission_denied",
+            Self::PortBusy => "port_busy",
+            Self::PortMissing => "port_missing",
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Where a link goes.
 
+use super::SerialPort;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// A link's far end. Devices that name an equal one share the link, its queue and its pacing.
@@ -9,6 +11,24 @@ use std::str::FromStr;
 pub enum LinkAddress {
     /// Modbus TCP.
     Tcp(Endpoint),
+    /// RTU frames over TCP: a serial device server.
+    RtuOverTcp(Endpoint),
+    /// Modbus/TCP Security.
+    Tls(TlsEndpoint),
+    /// A serial port of this computer; RTU or ASCII.
+    Serial(SerialPort),
+}
+
+/// A server that is spoken to over TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TlsEndpoint {
+    /// Where it is. Its certificate must name this host.
+    pub endpoint: Endpoint,
+    /// PEM file with the certificates of the authorities that may have signed the server's.
+    pub ca: PathBuf,
+    /// PEM files with our own certificate (and those between it and its authority) and its private key. Modbus/TCP
+    /// Security wants them; some servers do without.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// A host and its port. Prints as it is written: `plc.local:502`, `[::1]:502`.
@@ -89,6 +109,9 @@ impl fmt::Display for LinkAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(endpoint) => write!(f, "{endpoint}"),
+            Self::RtuOverTcp(endpoint) => write!(f, "{endpoint} (RTU)"),
+            Self::Tls(tls) => write!(f, "{} (TLS)", tls.endpoint),
+            Self::Serial(port) => write!(f, "{port}"),
         }
     }
 }
