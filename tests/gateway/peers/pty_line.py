@@ -6,7 +6,8 @@
 NEAR and FAR become symbolic links to the ends' terminals. Prints "line up". Each line of standard input is an order:
     pull     close the near end, as unplugging an adapter does; its link stays, pointing nowhere
     plug     open another one in its place
-and is answered by the same word once it is done. Ends with its standard input.
+    count    say how many bytes came from the near end so far
+and is answered by one line once it is done. Ends with its standard input.
 """
 import os
 import selectors
@@ -33,6 +34,7 @@ def main():
     ears.register(far[0], selectors.EVENT_READ)
     ears.register(sys.stdin.buffer.raw, selectors.EVENT_READ)
     print("line up", flush=True)
+    count = 0
     while True:
         for key, _ in ears.select():
             if key.fileobj is sys.stdin.buffer.raw:
@@ -47,7 +49,7 @@ def main():
                 elif order == "plug":
                     near = end(near_link)
                     ears.register(near[0], selectors.EVENT_READ)
-                print(order, flush=True)
+                print(count if order == "count" else order, flush=True)
                 continue
             if near is None and key.fd != far[0]:
                 continue
@@ -55,7 +57,10 @@ def main():
                 heard = os.read(key.fd, 4096)
             except (BlockingIOError, OSError):
                 continue
-            other = far if near is not None and key.fd == near[0] else near
+            other = near
+            if near is not None and key.fd == near[0]:
+                other = far
+                count += len(heard)
             if other is not None and heard:
                 try:
                     os.write(other[0], heard)
