@@ -1,7 +1,7 @@
 //! `fieldshadow check`: every mistake in the user's files, at once. Nothing is contacted.
 
 use super::{Failure, print, run, words};
-use crate::config::{Checked, DeviceSetup, Purpose, check_paths};
+use crate::config::{Checked, DeviceSetup, Links, Purpose, check_paths};
 use crate::document::Diagnostics;
 use crate::model::{Cycle, Generation};
 use crate::poll::UnitSetup;
@@ -35,14 +35,18 @@ pub(super) fn run(asked: &Words) -> Result<(), Failure> {
         (None, false) => None,
     };
     let mut found = Checked { diagnostics: Diagnostics::of("".into(), "".into()), profiles: vec![], devices: vec![] };
+    let mut links = Links::none();
     if let Some(path) = config {
         match crate::config::Config::load(path, std::env::vars(), &run::host_name(), Purpose::Gateway) {
-            Ok(config) => add(&mut found, Checked::of_config(&config)),
+            Ok(config) => {
+                add(&mut found, Checked::of_config(&config));
+                links = config.links;
+            }
             Err(wrong) => found.diagnostics.append(wrong),
         }
     }
     if !asked.paths.is_empty() {
-        add(&mut found, check_paths(&asked.paths, words::library(), None));
+        add(&mut found, check_paths(&asked.paths, words::library(), &links, None));
     }
     found.diagnostics.sort();
     if asked.json {
@@ -74,7 +78,7 @@ fn add(found: &mut Checked, more: Checked) {
 fn plan_of(setup: &DeviceSetup) -> String {
     let mut text = format!(
         "{}: {} {} at {}, unit {}\n",
-        setup.device, setup.profile.name, setup.profile.version, setup.endpoint, setup.unit_id
+        setup.device, setup.profile.name, setup.profile.version, setup.link, setup.unit_id
     );
     let layout = setup.profile.layout(&Intervals::new());
     let unit =

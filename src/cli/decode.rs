@@ -26,7 +26,7 @@ pub(super) struct Words {
 pub(super) fn run(asked: &Words) -> Result<(), Failure> {
     let file = words::profile(&asked.profile)?;
     let dump = dump(&asked.dump)?;
-    print::reading(&decoded(&file.profile, &dump))
+    print::reading(&decoded(&file.profile, &dump)).map(|_| ())
 }
 
 /// Reads a dump, or says what is wrong with it.

@@ -4,12 +4,16 @@ mod check;
 mod decode;
 #[cfg(feature = "demo")]
 mod demo;
+mod fit;
+mod link_words;
 mod print;
 mod profile;
 mod read;
 mod run;
+mod scan;
 mod schema;
 mod simulate;
+mod trace;
 mod words;
 
 use crate::gateway::log;
@@ -45,9 +49,11 @@ enum Command {
     Schema(schema::Words),
     /// Decode a dump of registers with a profile, offline.
     Decode(decode::Words),
-    /// Read a device once and print its values.
+    /// Read a device, once or again and again, and print its values.
     Read(read::Words),
-    /// Pretend to be a device.
+    /// Find out which unit ids answer on a link, and which profiles fit.
+    Scan(scan::Words),
+    /// Pretend to be devices, with faults on request.
     Simulate(simulate::Words),
 }
 
@@ -95,7 +101,10 @@ pub fn main() -> ExitCode {
         Command::Profile(words) => quiet(log).and_then(|()| profile::run(words)),
         Command::Schema(words) => quiet(log).and_then(|()| schema::run(words)),
         Command::Decode(words) => quiet(log).and_then(|()| decode::run(words)),
+        // With --trace standard error is the trace's.
+        Command::Read(words) if words.trace() => read::run(words),
         Command::Read(words) => quiet(log).and_then(|()| read::run(words)),
+        Command::Scan(words) => quiet(log).and_then(|()| scan::run(words)),
         Command::Simulate(words) => quiet(log).and_then(|()| simulate::run(words)),
     };
     match done {

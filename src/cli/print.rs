@@ -9,22 +9,29 @@ use std::io::{ErrorKind, Write};
 
 /// Writes bytes and a line's end. A reader that has gone away (`| head`) is no failure.
 pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
+    bytes_for(data).map(|_| ())
+}
+
+/// The same; says whether the reader is still there.
+fn bytes_for(data: &[u8]) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     let end: &[u8] = if data.ends_with(b"\n") { b"" } else { b"\n" };
     match out.write_all(data).and_then(|()| out.write_all(end)).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// `{"reported":…,"quality":…}`.
-pub(super) fn reading(twin: &DeviceTwin) -> Result<(), Failure> {
-    let Some(layout) = twin.layout() else { return Ok(()) };
-    bytes(Documents::default().reading(twin, &Skeleton::new(layout)))
+/// `{"reported":…,"quality":…}` on one line. Says whether the reader is still there.
+pub(super) fn reading(twin: &DeviceTwin) -> Result<bool, Failure> {
+    let Some(layout) = twin.layout() else { return Ok(true) };
+    bytes_for(Documents::default().reading(twin, &Skeleton::new(layout)))
 }
 
-/// A line a point: path, value, unit, and the quality where it is not good.
-pub(super) fn table(twin: &DeviceTwin, profile: &DeviceProfile) -> Result<(), Failure> {
+/// A line a point: path, value, unit, and the quality where it is not good; before them what is given. Says whether the
+/// reader is still there.
+pub(super) fn table(before: &str, twin: &DeviceTwin, profile: &DeviceProfile) -> Result<bool, Failure> {
     let rows: Vec<[String; 4]> = (0u16..)
         .map(PointId)
         .zip(&profile.points)
@@ -40,13 +47,13 @@ pub(super) fn table(twin: &DeviceTwin, profile: &DeviceProfile) -> Result<(), Fa
         .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (path, value, unit) = (width(0), width(1), width(2));
-    let mut lines = String::new();
+    let mut lines = before.to_owned();
     for row in &rows {
         let line = format!("{:path$}  {:>value$} {:unit$}  {}", row[0], row[1], row[2], row[3]);
         lines.push_str(line.trim_end());
         lines.push('\n');
     }
-    bytes(lines.as_bytes())
+    bytes_for(lines.as_bytes())
 }
 
 fn text(value: &Value, form: crate::model::JsonForm) -> String {

@@ -154,7 +154,7 @@ fn test(paths: &[PathBuf]) -> Result<(), Failure> {
         if let Some(missing) = paths.iter().find(|path| !path.exists()) {
             return Err(Failure::User(format!("{}: there is no such file or folder", missing.display())));
         }
-        let checked = check_paths(paths, words::library(), None);
+        let checked = check_paths(paths, words::library(), &crate::config::Links::none(), None);
         if checked.diagnostics.has_errors() {
             wrong.push_str(&checked.diagnostics.render());
         }

@@ -267,6 +267,7 @@ pub(super) mod tests {
             model: None,
             verified: false,
             sources: Vec::new(),
+            serial: crate::profile::SerialDefaults::default(),
             limits: Limits::default(),
             timing: Timing::default(),
             groups: (0..groups).map(group).collect(),

@@ -4,6 +4,7 @@ use super::devices::{DeviceSetup, scan_devices, scan_files};
 use super::folder::{self, MAX_FILES};
 use super::layers::FIRST;
 use super::library::{Library, ProfileFile};
+use super::link::Links;
 use super::settings::{Config, Purpose};
 use crate::document::{Diagnostics, Document};
 use crate::model::DeviceId;
@@ -45,7 +46,7 @@ impl Checked {
                 Err(wrong) => checked.diagnostics.append(wrong),
             }
         }
-        let scan = scan_devices(&config.devices, &library, Some(&config.gateway.id));
+        let scan = scan_devices(&config.devices, &library, &config.links, Some(&config.gateway.id));
         checked.devices = scan.setups;
         checked.refuse(scan.refused.into_iter().map(|refused| refused.diagnostics));
         checked
@@ -69,8 +70,8 @@ impl Checked {
 /// Checks files, and folders with all `*.yaml` in and below them; their keys say what each file is.
 ///
 /// `library` finds the profiles that devices name; those among the paths come first. `gateway` is the gateway's own
-/// name, where it is known.
-pub fn check_paths(paths: &[PathBuf], mut library: Library, gateway: Option<&DeviceId>) -> Checked {
+/// name, where it is known. Devices may name `links`, and those of the configurations among the paths.
+pub fn check_paths(paths: &[PathBuf], mut library: Library, links: &Links, gateway: Option<&DeviceId>) -> Checked {
     let mut checked = Checked::new();
     let mut files = Vec::new();
     for path in paths {
@@ -81,6 +82,7 @@ pub fn check_paths(paths: &[PathBuf], mut library: Library, gateway: Option<&Dev
         }
     }
     let mut device_files = Vec::new();
+    let mut links = links.clone();
     for file in files {
         let name = file.display().to_string();
         let text = match folder::read_text(&file) {
@@ -104,14 +106,17 @@ pub fn check_paths(paths: &[PathBuf], mut library: Library, gateway: Option<&Dev
             Ok(Sort::Configuration) => {
                 let folder = file.parent().unwrap_or(Path::new(""));
                 match Config::of_text(&name, &text, folder, std::iter::empty(), "", Purpose::Gateway) {
-                    Ok(config) => checked.diagnostics.append(config.not_available),
+                    Ok(config) => {
+                        links.add(&config.links);
+                        checked.diagnostics.append(config.not_available);
+                    }
                     Err(wrong) => checked.diagnostics.append(wrong),
                 }
             }
             Err(wrong) => checked.diagnostics.append(wrong),
         }
     }
-    let scan = scan_files(&device_files, &library, gateway);
+    let scan = scan_files(&device_files, &library, &links, gateway);
     checked.devices = scan.setups;
     checked.refuse(scan.refused.into_iter().map(|refused| refused.diagnostics));
     checked
@@ -185,7 +190,7 @@ mod tests {
         put("devices/b.yaml", "device: b\nprofile: acme/meter\nlink: {tcp: \"h:502\"}\n");
         put("fieldshadow.yaml", "mqtt: {ulr: x}\npublish: {history: true}\n");
         put("broken.yaml", "a: [\n");
-        let checked = check_paths(&[folder.path().into()], Library::new(Vec::new()), None);
+        let checked = check_paths(&[folder.path().into()], Library::new(Vec::new()), &Links::none(), None);
         assert_eq!((checked.profiles.len(), checked.devices.len()), (1, 1));
         let lines = checked.diagnostics.lines();
         for line in [
@@ -195,7 +200,7 @@ mod tests {
         ] {
             assert!(lines.contains(line), "{line}\n{lines}");
         }
-        let missing = check_paths(&["/no/such".into()], Library::new(Vec::new()), None);
+        let missing = check_paths(&["/no/such".into()], Library::new(Vec::new()), &Links::none(), None);
         assert!(missing.diagnostics.lines().starts_with("/no/such:1:1: cannot be read"));
     }
 
@@ -206,7 +211,7 @@ mod tests {
             println!("skipped: no ../shared");
             return;
         }
-        let checked = check_paths(&[planted.into()], Library::new(Vec::new()), None);
+        let checked = check_paths(&[planted.into()], Library::new(Vec::new()), &Links::none(), None);
         assert!(checked.devices.is_empty());
         let lines = checked.diagnostics.lines();
         let count = |line: u32| lines.lines().filter(|l| l.contains(&format!("bad-devices.yaml:{line}:"))).count();

@@ -1,6 +1,5 @@
-//! What stands behind the keys of one device: its link, what may be written, its labels, intervals and points.
+//! What stands behind the keys of one device: what may be written, its labels, intervals and points.
 
-use super::folder;
 use super::restrict::matches;
 use crate::document::{Content, Diagnostics, Fields, Node, Place, Problem, closest};
 use crate::model::DeviceId;
@@ -39,64 +38,6 @@ pub enum Writes {
     Points(Vec<String>),
     /// Whatever the profile makes writable.
     Allow,
-}
-
-impl Endpoint {
-    /// Reads a device's `link`.
-    pub(super) fn read(node: &Node, wrong: &mut Diagnostics) -> Option<Self> {
-        const LATER: [&str; 13] = [
-            "serial",
-            "rtu_over_tcp",
-            "tls",
-            "ascii",
-            "baud",
-            "data_bits",
-            "parity",
-            "stop_bits",
-            "rs485",
-            "echo",
-            "in_flight",
-            "trace",
-            "allow_reserved_units",
-        ];
-        if let Content::Scalar(scalar) = &node.content {
-            let problem =
-                Problem::new(node.place, format!("`{}`: links by name are not available in this version", scalar.text));
-            wrong.add_problem(problem.remedy("write link: {tcp: \"host:port\"}"));
-            return None;
-        }
-        let mut fields = Fields::open(node, "a link", wrong)?;
-        let kinds: Vec<&str> = fields
-            .mapping()
-            .entries
-            .iter()
-            .map(crate::document::Entry::name)
-            .filter(|name| ["tcp", "serial", "rtu_over_tcp", "tls", "ascii"].contains(name))
-            .collect();
-        if kinds.len() > 1 {
-            wrong
-                .report(node.place, format!("a link is one of these, not {}", kinds.join(" and ")))
-                .remedy("keep one of them");
-        }
-        let tcp = if kinds.contains(&"tcp") || kinds.is_empty() {
-            fields.required("tcp", wrong)
-        } else {
-            fields.optional("tcp")
-        };
-        fields.close(&LATER, wrong);
-        let node = tcp?;
-        let text = wrong.keep(node.text())?;
-        let Some((host, port)) = folder::host_and_port(text, None) else {
-            let remedy = match folder::host_and_port(text, Some(502)) {
-                Some((host, _)) => format!("write \"{host}:502\", or the port that the device has"),
-                None => "write it as in \"192.168.1.50:502\"".into(),
-            };
-            wrong.report(node.place, format!("`{text}` is no host with a port of 1 to 65535")).remedy(remedy);
-            return None;
-        };
-        // Host names are the same in any case: two spellings must not become two connections.
-        Some(Self { host: host.to_ascii_lowercase(), port })
-    }
 }
 
 impl Writes {

@@ -3,10 +3,11 @@
 //! One bad file stops only its own devices. Where a file is no YAML at all, the names in it are still recognised, so
 //! that each device's status can say what is wrong.
 
-use super::device_values::{Endpoint, Selection, Writes, device_id, intervals, labels};
+use super::device_values::{Selection, Writes, device_id, intervals, labels};
 use super::folder;
 use super::layers::FIRST;
 use super::library::{Library, NotFound, Origin, ProfileFile};
+use super::link::{Link, Links};
 use super::restrict::{with_intervals, with_points};
 use crate::document::{Content, Diagnostics, Document, Fields, Node, Place};
 use crate::modbus::UnitId;
@@ -26,8 +27,8 @@ pub struct DeviceSetup {
     pub profile: Arc<DeviceProfile>,
     /// Where the profile stands.
     pub origin: Origin,
-    /// Where it is.
-    pub endpoint: Endpoint,
+    /// How it is reached.
+    pub link: Link,
     /// Who it is there.
     pub unit_id: UnitId,
     /// Free labels, usable in topic templates.
@@ -63,10 +64,10 @@ pub struct Scan {
 }
 
 /// Reads all `*.yaml` of a folder. Names that begin with `.` or end in `~` are passed over; a file that vanishes
-/// meanwhile is no error; files above 1 MiB and more than 10 000 of them are.
-pub fn scan_devices(folder: &Path, library: &Library, gateway: Option<&DeviceId>) -> Scan {
+/// meanwhile is no error; files above 1 MiB and more than 10 000 of them are. `links` are those that devices may name.
+pub fn scan_devices(folder: &Path, library: &Library, links: &Links, gateway: Option<&DeviceId>) -> Scan {
     match folder::yaml_files(folder) {
-        Ok(files) => scan_files(&files, library, gateway),
+        Ok(files) => scan_files(&files, library, links, gateway),
         Err(error) => {
             let mut diagnostics = Diagnostics::of(folder.display().to_string().into(), "".into());
             diagnostics.report(FIRST, format!("the folder of devices cannot be read: {error}"));
@@ -77,12 +78,14 @@ pub fn scan_devices(folder: &Path, library: &Library, gateway: Option<&DeviceId>
 }
 
 /// The same for a list of files.
-pub(super) fn scan_files(files: &[PathBuf], library: &Library, gateway: Option<&DeviceId>) -> Scan {
-    let mut reader = Reader { library, gateway, candidates: Vec::new(), refused: Vec::new(), shared: HashMap::new() };
+pub(super) fn scan_files(files: &[PathBuf], library: &Library, links: &Links, gateway: Option<&DeviceId>) -> Scan {
+    let mut reader =
+        Reader { library, links, gateway, candidates: Vec::new(), refused: Vec::new(), shared: HashMap::new() };
     for file in files {
         reader.file(file);
     }
     reader.refuse_twins();
+    reader.refuse_other_settings();
     reader.finish()
 }
 
@@ -104,6 +107,7 @@ struct Marks {
 
 struct Reader<'a> {
     library: &'a Library,
+    links: &'a Links,
     gateway: Option<&'a DeviceId>,
     candidates: Vec<Candidate>,
     refused: Vec<Refused>,
@@ -167,14 +171,14 @@ impl Reader<'_> {
             wrong.keep(device_id(node, self.gateway))
         });
         let profile = fields.required("profile", &mut wrong).and_then(|n| self.profile(document, n, &mut wrong));
-        let endpoint = fields.required("link", &mut wrong).and_then(|node| {
+        let written = fields.required("link", &mut wrong).and_then(|node| {
             marks.link = node.place;
-            Endpoint::read(node, &mut wrong)
+            self.links.link_of(node, file.parent().unwrap_or(Path::new("")), &mut wrong)
         });
-        let unit_id = fields
-            .required("unit_id", &mut wrong)
-            .and_then(|n| wrong.keep(n.integer_within("unit_id", 0..=255)))
-            .map(|n| UnitId(n as u8));
+        let unit_id = fields.required("unit_id", &mut wrong).and_then(|node| {
+            let number = wrong.keep(node.integer_within("unit_id", 0..=255))?;
+            Some((UnitId(number as u8), node.place))
+        });
         let place = fields.optional("place").map(|n| labels(n, &mut wrong)).unwrap_or_default();
         let writes = fields.optional("writes");
         let points = fields.optional("points");
@@ -187,15 +191,21 @@ impl Reader<'_> {
             }
             None => (writes.map(|n| Writes::read(n, None, &mut wrong)).unwrap_or_default(), None),
         };
-        let setup = match (&device, profile, endpoint, unit_id) {
-            (Some(device), Some(((profile, profile_fingerprint), origin)), Some(endpoint), Some(unit_id)) => {
+        let link = profile.as_ref().and_then(|((profile, _), _)| written?.resolve(profile, marks.link, &mut wrong));
+        if let (Some(link), Some(((profile, _), _)), Some((unit_id, place))) = (&link, &profile, unit_id)
+            && let Err((message, remedy)) = link.admits(unit_id, profile)
+        {
+            wrong.report(place, message).remedy(remedy);
+        }
+        let setup = match (&device, profile, link, unit_id) {
+            (Some(device), Some(((profile, profile_fingerprint), origin)), Some(link), Some((unit_id, _))) => {
                 let mut hasher = DefaultHasher::new();
-                (device, profile_fingerprint, &endpoint, unit_id, &place, &writes).hash(&mut hasher);
+                (device, profile_fingerprint, &link, unit_id, &place, &writes).hash(&mut hasher);
                 Some(DeviceSetup {
                     device: device.clone(),
                     profile,
                     origin,
-                    endpoint,
+                    link,
                     unit_id,
                     place,
                     writes,
@@ -302,13 +312,13 @@ impl Reader<'_> {
     /// One name twice: neither runs, for nobody can tell which is meant. One unit twice: only if nobody writes.
     fn refuse_twins(&mut self) {
         let mut by_name: HashMap<DeviceId, Vec<usize>> = HashMap::new();
-        let mut by_unit: HashMap<(Endpoint, UnitId), Vec<usize>> = HashMap::new();
+        let mut by_unit: HashMap<(String, UnitId), Vec<usize>> = HashMap::new();
         for (i, candidate) in self.candidates.iter().enumerate() {
             if let Some(device) = &candidate.device {
                 by_name.entry(device.clone()).or_default().push(i);
             }
             if let Some(setup) = &candidate.setup {
-                by_unit.entry((setup.endpoint.clone(), setup.unit_id)).or_default().push(i);
+                by_unit.entry((setup.link.far_end.key(), setup.unit_id)).or_default().push(i);
             }
         }
         let place_of = |candidate: &Candidate| stands_at(&candidate.file.display().to_string(), candidate.marks.device);
@@ -321,7 +331,7 @@ impl Reader<'_> {
                     .remedy("give one of them another name, or take it out");
             }
         }
-        for ((endpoint, unit_id), twins) in by_unit.iter().filter(|(_, twins)| twins.len() > 1) {
+        for ((far_end, unit_id), twins) in by_unit.iter().filter(|(_, twins)| twins.len() > 1) {
             let writes = |i: &usize| self.candidates[*i].setup.as_ref().is_some_and(|s| s.writes != Writes::Deny);
             let same_name = |i: &usize| self.candidates[*i].device == self.candidates[twins[0]].device;
             if !twins.iter().any(writes) || twins.iter().all(same_name) {
@@ -333,9 +343,46 @@ impl Reader<'_> {
                 wrong
                     .report(
                         marks.link,
-                        format!("unit {unit_id} of {endpoint} is used twice, also at {other}, and may be written"),
+                        format!("unit {unit_id} of {far_end} is used twice, also at {other}, and may be written"),
                     )
                     .remedy("two devices may share a unit only where both say `writes: deny`");
+            }
+        }
+    }
+
+    /// One port or host is one link with one set of settings. Where files differ, those of most devices stand: a file
+    /// that is dropped in must not stop a line that runs. Where no settings have most, nobody can tell which are right.
+    fn refuse_other_settings(&mut self) {
+        let mut by_far_end: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (i, candidate) in self.candidates.iter().enumerate() {
+            if let Some(setup) = candidate.setup.as_ref().filter(|_| !candidate.wrong.has_errors()) {
+                by_far_end.entry(setup.link.far_end.key()).or_default().push(i);
+            }
+        }
+        for (far_end, sharers) in by_far_end {
+            let link = |i: usize| self.candidates[i].setup.as_ref().map(|s| s.link.shared());
+            let alike = |i: usize| sharers.iter().filter(|j| link(**j) == link(i)).count();
+            let most = sharers.iter().map(|i| alike(*i)).max().unwrap_or_default();
+            if most == sharers.len() {
+                continue;
+            }
+            let standing: Vec<usize> = sharers.iter().copied().filter(|i| alike(*i) == most).collect();
+            let one_stands = standing.iter().all(|i| link(*i) == link(standing[0]));
+            let refused: Vec<(usize, String)> = sharers
+                .iter()
+                .filter(|i| !(one_stands && standing.contains(i)))
+                .filter_map(|i| {
+                    let other = standing.iter().find(|j| link(**j) != link(*i))?;
+                    let other = &self.candidates[*other];
+                    let at = stands_at(&other.file.display().to_string(), other.marks.link);
+                    Some((*i, at))
+                })
+                .collect();
+            for (i, other) in refused {
+                let Candidate { wrong, marks, .. } = &mut self.candidates[i];
+                wrong
+                    .report(marks.link, format!("{far_end} has other settings here than at {other}"))
+                    .remedy("one port or host is one link: write the same everywhere, or name it under `links` in the configuration");
             }
         }
     }
@@ -403,7 +450,7 @@ mod tests {
         for (name, text) in files {
             fs::write(devices.join(name), text).unwrap();
         }
-        scan_devices(&devices, &Library::new(vec![profiles]), Some(&DeviceId::new("gw-1").unwrap()))
+        scan_devices(&devices, &Library::new(vec![profiles]), &Links::none(), Some(&DeviceId::new("gw-1").unwrap()))
     }
 
     fn good(name: &str) -> String {
@@ -434,7 +481,7 @@ mod tests {
         assert_eq!(said(&scan), "");
         let setup = &scan.setups[0];
         assert_eq!(setup.device.as_str(), "press-3");
-        assert_eq!(setup.endpoint, Endpoint { host: "10.0.0.1".into(), port: 502 });
+        assert_eq!(setup.link.to_string(), "10.0.0.1:502");
         assert_eq!((setup.unit_id, &*setup.profile.name), (UnitId(1), "acme/meter"));
         assert_eq!(setup.place["site"], "north");
         assert_eq!(setup.writes, Writes::Points(vec!["b.c".into()]));
@@ -508,17 +555,6 @@ commit_with: x
     }
 
     #[test]
-    fn links_of_later_versions_are_refused_as_such() {
-        let with = |link: &str| said(&scan(&[("a.yaml", &good("a").replace("{tcp: \"10.0.0.1:502\"}", link))]));
-        assert!(with("line-1").contains("a.yaml:3:7: `line-1`: links by name are not available in this version"));
-        assert!(with("{serial: /dev/ttyUSB0}").contains("a.yaml:3:8: `serial` is not available in this version"));
-        let both = with("{tcp: \"h:1\", serial: x}");
-        assert!(both.contains("a link is one of these, not tcp and serial"), "{both}");
-        assert!(with("{}").contains("a link needs `tcp`"));
-        assert!(with("{tcp: \"h:99999\"}").contains("is no host with a port"));
-    }
-
-    #[test]
     fn one_bad_file_stops_only_its_own_devices() {
         let list = "devices:\n  - {device: p1, profile: acme/meter, link: {tcp: \"h:1\"}, unit_id: 1}\n  - {device: p2, \
                     profile: acme/broken, link: {tcp: \"h:1\"}, unit_id: 2}\n";
@@ -576,7 +612,10 @@ commit_with: x
             assert!(scan.setups.is_empty());
             assert_eq!(scan.refused.is_empty(), text == "devices: []", "{text}: {}", said(&scan));
         }
-        assert_eq!(scan_devices(Path::new("/no/such"), &Library::new(Vec::new()), None).refused.len(), 1);
+        assert_eq!(
+            scan_devices(Path::new("/no/such"), &Library::new(Vec::new()), &Links::none(), None).refused.len(),
+            1
+        );
     }
 
     #[test]

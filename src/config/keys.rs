@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key] = &[
         "folders with profiles, first match wins; then the built-in ones",
     ),
     key("devices", Kind::Text, "/etc/fieldshadow/devices.d", "folder with device files, watched"),
-    later("links", Kind::Names, "{}", "links by name"),
+    key("links", Kind::Names, "{}", "links by name, for device files to name"),
     key("mqtt.url", Kind::Text, "mqtt://127.0.0.1:1883", "mqtt://host:port"),
     later("mqtt.also", Kind::Texts, "[]", "further brokers, tried in turn"),
     later("mqtt.version", Kind::Word(&["5", "3.1.1"]), "5", "protocol version"),

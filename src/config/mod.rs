@@ -12,6 +12,7 @@ mod folder;
 mod keys;
 mod layers;
 mod library;
+mod link;
 mod restrict;
 mod settings;
 
@@ -22,6 +23,7 @@ pub use devices::{DeviceSetup, Refused, Scan, scan_devices};
 pub use keys::schema;
 
 pub use library::{Library, Listed, NotFound, Origin, ProfileFile};
+pub use link::{FarEnd, Link, Links, SerialLine};
 pub use settings::{
     Change, Config, Gateway, Log, LogFormat, LogLevel, Mqtt, Publish, Purpose, Secret, State, Twin, name_of_host,
 };

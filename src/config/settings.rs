@@ -4,6 +4,7 @@ use super::broker::{Broker, Scheme};
 use super::folder;
 use super::keys::{self, KEYS, Setting};
 use super::layers::{FIRST, Layer, Winners, merge};
+use super::link::Links;
 use crate::document::{Diagnostics, Document, Node, Problem};
 use crate::model::DeviceId;
 use std::fmt;
@@ -22,6 +23,8 @@ pub struct Config {
     pub profiles: Vec<PathBuf>,
     /// Folder with device files. Default `/etc/fieldshadow/devices.d`.
     pub devices: PathBuf,
+    /// Links that device files may name.
+    pub links: Links,
     /// The broker and our session with it.
     pub mqtt: Mqtt,
     /// What is published.
@@ -242,6 +245,9 @@ impl Config {
                 let Some(key) = keys::find(path) else { continue };
                 let Some(setting) = wrong.keep(key.kind.read(path, node)) else { continue };
                 wrong.keep(judge(path, &setting, node, purpose));
+                if *path == "links" {
+                    Links::read(node, folder, wrong);
+                }
                 if !key.available && default_of(path).as_ref() != Some(&setting) && setting != Setting::Names(0) {
                     said.warn(node.place, format!("`{path}` is not available in this version"))
                         .remedy(format!("leave `{path}` out: it does nothing yet"));
@@ -370,6 +376,7 @@ impl Merged<'_> {
                 _ => Vec::new(),
             },
             devices: self.path("devices"),
+            links: self.links(),
             mqtt: Mqtt {
                 broker: self.text("mqtt.url").and_then(|u| Broker::parse(&u).ok()).unwrap_or_else(default_broker),
                 client_id: self.text("mqtt.client_id").unwrap_or_else(|| id.to_string()),
@@ -423,6 +430,13 @@ impl Merged<'_> {
             keys::find(path)?.kind.read(path, node).ok()
         });
         won.or_else(|| default_of(path))
+    }
+
+    /// Their mistakes were reported with their layer.
+    fn links(&self) -> Links {
+        let node = self.winners.get("links").and_then(|(layer, leaf)| self.layers.get(*layer)?.leaves.get(*leaf));
+        let mut unheard = Diagnostics::of("".into(), "".into());
+        node.map(|(_, node)| Links::read(node, self.folder, &mut unheard)).unwrap_or_default()
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -536,12 +550,12 @@ http: {listen: "127.0.0.1:8321", token_file: null}
 
     #[test]
     fn what_is_not_built_is_named_with_its_place() {
-        let yaml = "links: {line-1: {serial: /dev/ttyUSB0}}\nmqtt:\n  version: 3.1.1\n  session: persistent\n\
+        let yaml = "rollout: {a/b: {share: 10%}}\nmqtt:\n  version: 3.1.1\n  session: persistent\n\
                     publish: {history: true, aws: {enabled: true}}\nhttp: {listen: null}\n";
         let config = read(yaml, &[("FIELDSHADOW__DESIRED__TTL", "5s")]).unwrap();
         let lines = config.not_available.lines();
         for start in [
-            "c.yaml:1:8: warning: `links` is not",
+            "c.yaml:1:10: warning: `rollout` is not",
             "c.yaml:3:12: warning: `mqtt.version` is not",
             "c.yaml:4:12: warning: `mqtt.session` is not",
             "c.yaml:5:20: warning: `publish.history` is not",

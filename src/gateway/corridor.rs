@@ -7,7 +7,7 @@
 
 use super::fleet::{Applied, Fleet};
 use super::{Clock, Folders, Publisher, Tasks};
-use crate::config::{Config, Library, Scan, scan_devices};
+use crate::config::{Config, Library, Links, Scan, scan_devices};
 use crate::model::{DeviceId, Epoch};
 use crate::mqtt::{self, Broker, BrokerError, KeepAlive, KeepAliveError, Password};
 use crate::shadow::{self, Prefix, PrefixError, Qos, Reload};
@@ -53,12 +53,13 @@ pub enum StartError {
 struct Sources {
     library: Library,
     devices: PathBuf,
+    links: Links,
     gateway: DeviceId,
 }
 
 impl Sources {
     fn scan(&self) -> Scan {
-        scan_devices(&self.devices, &self.library, Some(&self.gateway))
+        scan_devices(&self.devices, &self.library, &self.links, Some(&self.gateway))
     }
 }
 
@@ -75,6 +76,7 @@ impl Gateway {
         let sources = Arc::new(Sources {
             library: Library::new(config.profiles.clone()),
             devices: config.devices.clone(),
+            links: config.links.clone(),
             gateway: config.gateway.id.clone(),
         });
         let mut watched = config.profiles.clone();

@@ -4,13 +4,14 @@
 //! values go on.
 
 use super::Clock;
-use super::line::{Line, LineHandle, LineOptions, PutError};
+use super::line::{Line, LineHandle, PutError};
+use super::route::Route;
 use crate::codec::Decoder;
 use crate::config::{DeviceSetup, Scan};
 use crate::model::{Configuration, Cycle, DeviceId, Generation};
 use crate::poll::{BusOptions, CycleReport, UnitSetup};
 use crate::profile::{DeviceProfile, Intervals};
-use crate::transport::{EndpointError, LinkAddress};
+use crate::transport::EndpointError;
 use crate::twin::{Committed, Store};
 use dashmap::DashMap;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +27,7 @@ pub struct Fleet {
     /// All devices are pretend ones: their states say so.
     simulated: bool,
     decoders: Arc<Decoders>,
-    lines: HashMap<LinkAddress, LineHandle>,
+    lines: HashMap<Route, LineHandle>,
     devices: HashMap<DeviceId, Member>,
 }
 
@@ -39,7 +40,7 @@ struct Member {
 
 enum Life {
     /// It is polled on this link.
-    Running { fingerprint: u64, link: LinkAddress },
+    Running { fingerprint: u64, link: Route },
     /// It is not, for these mistakes.
     Refused { places: Arc<str> },
 }
@@ -158,7 +159,7 @@ impl Fleet {
             return Ok(false);
         }
         let device = &setup.device;
-        let link = LinkAddress::Tcp(setup.endpoint.to_string().parse()?);
+        let link = Route::try_from(&setup.link)?;
         self.leave_line(device, &link).await;
         let mut layout = setup.profile.layout(&Intervals::new());
         layout.simulated = self.simulated;
@@ -177,7 +178,7 @@ impl Fleet {
             Cycle(past + 1),
         );
         self.line(&link).put(unit).await?;
-        tracing::info!(%device, profile = %setup.profile.name, %link, unit_id = %setup.unit_id, "device started");
+        tracing::info!(%device, profile = %setup.profile.name, link = %link.address, unit_id = %setup.unit_id, "device started");
         let life = Life::Running { fingerprint: setup.fingerprint, link };
         self.devices.insert(device.clone(), Member { file: setup.file.clone(), life });
         Ok(true)
@@ -197,7 +198,7 @@ impl Fleet {
     }
 
     /// A device that moves to another link leaves its old one; on the same link it is replaced in its place.
-    async fn leave_line(&self, device: &DeviceId, new: &LinkAddress) {
+    async fn leave_line(&self, device: &DeviceId, new: &Route) {
         if let Some(Member { life: Life::Running { link, .. }, .. }) = self.devices.get(device)
             && link != new
             && let Some(line) = self.lines.get(link)
@@ -207,17 +208,16 @@ impl Fleet {
     }
 
     /// The line of a link, opened where it is not yet.
-    fn line(&mut self, link: &LinkAddress) -> &LineHandle {
+    fn line(&mut self, link: &Route) -> &LineHandle {
         let (clock, store, decoders) = (self.clock, Arc::clone(&self.store), Arc::clone(&self.decoders));
         self.lines.entry(link.clone()).or_insert_with(|| {
-            let bus = BusOptions { seed: chance(link), ..BusOptions::default() };
-            let options = LineOptions { bus, ..LineOptions::default() };
-            Line::spawn(link.clone(), clock, options, move |report| commit(&store, &decoders, &report))
+            let options = link.options(BusOptions { seed: chance(link), ..BusOptions::default() });
+            Line::spawn(link.address.clone(), clock, options, move |report| commit(&store, &decoders, &report))
         })
     }
 
     fn close_idle_lines(&mut self) {
-        let used: HashSet<&LinkAddress> = self
+        let used: HashSet<&Route> = self
             .devices
             .values()
             .filter_map(|member| match &member.life {
@@ -225,7 +225,7 @@ impl Fleet {
                 Life::Refused { .. } => None,
             })
             .collect();
-        let idle: Vec<LinkAddress> = self.lines.keys().filter(|link| !used.contains(link)).cloned().collect();
+        let idle: Vec<Route> = self.lines.keys().filter(|link| !used.contains(link)).cloned().collect();
         for link in idle {
             if let Some(line) = self.lines.remove(&link) {
                 tokio::spawn(line.stop());
@@ -262,7 +262,7 @@ fn commit(store: &Store, decoders: &Decoders, report: &CycleReport) {
 }
 
 /// Chance for a link's jitter: links must not all try again at one time.
-fn chance(link: &LinkAddress) -> u64 {
+fn chance(link: &Route) -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(link)
 }

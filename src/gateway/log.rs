@@ -26,8 +26,9 @@ pub enum Format {
 /// What is wrong with `level`, in words.
 pub fn start(level: &str, format: Format) -> Result<(), String> {
     let filter = EnvFilter::try_new(level).map_err(|e| format!("`{level}` is no log level: {e}"))?;
-    // A library's warnings about single bytes and packets are counted by us, not logged by it.
-    let filter = [crate::mqtt::LIBRARY_LOG_FILTER, "tokio_modbus=error", "mqtt5=off"]
+    // A library's warnings about single bytes and packets are counted by us, not logged by it. Bytes on a line are
+    // logged only where a link says `trace: true`; who says that wants to see them.
+    let filter = [crate::mqtt::LIBRARY_LOG_FILTER, "tokio_modbus=error", "mqtt5=off", "fieldshadow::wire=trace"]
         .iter()
         .filter_map(|d| d.parse().ok())
         .fold(filter, EnvFilter::add_directive);

@@ -7,6 +7,7 @@ mod fleet;
 mod line;
 pub mod log;
 mod publisher;
+mod route;
 mod tasks;
 mod watch;
 
@@ -15,5 +16,6 @@ pub use corridor::{Gateway, StartError};
 pub use fleet::{Applied, Fleet};
 pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError, WIRE};
 pub use publisher::{Publisher, PublisherCounters};
+pub use route::Route;
 pub use tasks::Tasks;
 pub use watch::Folders;

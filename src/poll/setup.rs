@@ -142,6 +142,7 @@ mod tests {
             model: None,
             verified: false,
             sources: Vec::new(),
+            serial: crate::profile::SerialDefaults::default(),
             limits: Limits { registers_per_read: 1, ..Limits::default() },
             timing: Timing::default(),
             groups: vec![group(false), group(true), group(false)],

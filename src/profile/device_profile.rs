@@ -5,6 +5,7 @@
 
 use crate::modbus::{AddressRange, Table};
 use crate::model::{GroupId, JsonForm, PointId, Value};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct DeviceProfile {
     pub verified: bool,
     /// What it rests on.
     pub sources: Vec<String>,
+    /// How its serial port is set when it leaves the factory.
+    pub serial: SerialDefaults,
     /// What one request may ask for.
     pub limits: Limits,
     /// Pace and patience.
@@ -33,6 +36,42 @@ pub struct DeviceProfile {
     pub points: Vec<Point>,
     /// The profile's own test vectors.
     pub tests: Vec<ProfileTest>,
+}
+
+/// Factory settings of a serial port, as far as the profile says them. A device file need give only the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SerialDefaults {
+    /// Bits a second.
+    pub baud: Option<u32>,
+    /// 7 or 8.
+    pub data_bits: Option<u8>,
+    /// None, even or odd.
+    pub parity: Option<Parity>,
+    /// 1 or 2.
+    pub stop_bits: Option<u8>,
+}
+
+impl SerialDefaults {
+    /// Speeds that may be written, in bits a second.
+    pub const BAUD: RangeInclusive<i128> = 50..=10_000_000;
+    /// Data bits that Modbus knows: 8, in ASCII also 7.
+    pub const DATA_BITS: RangeInclusive<i128> = 7..=8;
+    /// Stop bits that Modbus knows.
+    pub const STOP_BITS: RangeInclusive<i128> = 1..=2;
+}
+
+/// The parity bit of a serial character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the words say it")]
+pub enum Parity {
+    None,
+    Even,
+    Odd,
+}
+
+impl Parity {
+    /// As they are written in files.
+    pub const WORDS: [(&str, Self); 3] = [("none", Self::None), ("even", Self::Even), ("odd", Self::Odd)];
 }
 
 /// What one request may ask of the device. All bounds are at most the standard's.

@@ -12,8 +12,8 @@ mod reader;
 
 pub use builtin::{builtin, builtin_text};
 pub use device_profile::{
-    Access, Cut, DeviceProfile, Encoding, Group, Limits, Meaning, OnPartial, Order, Point, ProfileTest, RawType, Scale,
-    Timing,
+    Access, Cut, DeviceProfile, Encoding, Group, Limits, Meaning, OnPartial, Order, Parity, Point, ProfileTest,
+    RawType, Scale, SerialDefaults, Timing,
 };
 pub use dump::Dump;
 pub use layout::Intervals;

@@ -265,6 +265,7 @@ mod tests {
             model: Some("servo-drive".into()),
             verified: false,
             sources: Vec::new(),
+            serial: crate::profile::SerialDefaults::default(),
             limits: Limits::default(),
             timing: Timing::default(),
             groups: Vec::new(),

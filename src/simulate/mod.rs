@@ -3,11 +3,15 @@
 #[cfg(feature = "demo")]
 mod broker;
 mod faults;
+mod framing;
 mod pretend;
 pub mod scene;
+pub mod serial;
+mod station;
 pub mod tcp;
 
 #[cfg(feature = "demo")]
 pub use broker::{Broker, BrokerError};
-pub use faults::{FaultError, Faults, Often};
+pub use faults::{FaultError, Faults, First, Noise, Often};
+pub use framing::Framing;
 pub use pretend::{Pretend, Stamping, Tick};

@@ -1,13 +1,14 @@
-//! Pretend devices behind one Modbus TCP port.
+//! Pretend devices behind one TCP port: Modbus TCP, or RTU framing as behind a transparent device server.
 
-use super::pretend::read_of;
-use super::{Faults, Pretend};
-use crate::modbus::mbap::{Deframer, begin_adu, end_adu};
-use crate::modbus::{TransactionId, UnitId, encode_exception};
+use super::framing::{Heard, Requests};
+use super::station::{Dialogue, Kind, Outgoing, Station};
+use super::{Faults, Framing, Pretend};
+use crate::modbus::UnitId;
+use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,15 +22,21 @@ pub struct Server {
     task: JoinHandle<()>,
 }
 
-/// Answers on `listener` for these devices until stopped. A unit id that none of them has is answered by silence, as
-/// on a line where nobody has it.
+/// Answers Modbus TCP on `listener` for these devices until stopped. A unit id that none of them has is answered by
+/// silence, as on a line where nobody has it.
 pub fn serve(listener: TcpListener, devices: Vec<(UnitId, Pretend)>, faults: Faults) -> Server {
+    serve_framed(listener, Framing::Mbap, devices, faults)
+}
+
+/// The same with the framing of RTU (or of ASCII), without any silence between frames.
+pub fn serve_framed(
+    listener: TcpListener,
+    framing: Framing,
+    devices: Vec<(UnitId, Pretend)>,
+    faults: Faults,
+) -> Server {
     let address = listener.local_addr().ok();
-    let shared = Arc::new(Shared {
-        devices: devices.into_iter().map(|(unit, device)| (unit, Mutex::new(device))).collect(),
-        faults,
-        began: Instant::now(),
-    });
+    let shared = Arc::new(Shared { station: Station::new(framing, devices, faults), began: Instant::now() });
     Server { address, task: tokio::spawn(accept(listener, shared)) }
 }
 
@@ -54,42 +61,48 @@ impl Drop for Server {
 }
 
 struct Shared {
-    devices: BTreeMap<UnitId, Mutex<Pretend>>,
-    faults: Faults,
+    station: Station,
     began: Instant,
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     // Aborted with this task, all of them.
     let mut connections = JoinSet::new();
+    let mut number = 0;
     loop {
         tokio::select! {
+            biased;
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) if shared.station.faults.refuse_second_client && !connections.is_empty() => {
+                    // Closed by a reset: nothing of it lingers.
+                    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                }
                 Ok((stream, _)) => {
-                    let connection = Connection::new(Arc::clone(&shared));
-                    connections.spawn(connection.run(stream));
+                    connections.spawn(Connection::new(Arc::clone(&shared), number).run(stream));
+                    number += 1;
                 }
                 // Out of descriptors, most likely: later there may be some.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             },
-            Some(_) = connections.join_next() => {}
         }
     }
 }
 
 struct Connection {
     shared: Arc<Shared>,
-    /// Replies that wait for their time; equal times in the order of their requests.
-    outbox: BTreeMap<(Instant, u64), Vec<u8>>,
-    /// Requests so far.
+    dialogue: Dialogue,
+    /// What waits for its time; equal times in the order of their requests.
+    outbox: BTreeMap<(Instant, u64), Outgoing>,
+    /// Entries of the outbox so far.
     nth: u64,
     replies: u32,
-    chance: u64,
 }
 
 impl Connection {
-    fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, outbox: BTreeMap::new(), nth: 0, replies: 0, chance: 1 }
+    fn new(shared: Arc<Shared>, number: u64) -> Self {
+        let dialogue = shared.station.dialogue(shared.began.elapsed(), number);
+        Self { shared, dialogue, outbox: BTreeMap::new(), nth: 0, replies: 0 }
     }
 
     /// Ends with the connection. Whoever connects to a pretend device sees how it ended.
@@ -99,17 +112,19 @@ impl Connection {
     }
 
     async fn talk(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let mut deframer = Deframer::default();
+        stream.write_all(&self.shared.station.faults.hello).await?;
+        let mut requests = Requests::new(self.shared.station.framing);
+        let mut heard = Vec::new();
         let mut buffer = [0; 2048];
         loop {
             while let Some(entry) = self.outbox.first_entry() {
                 if entry.key().0 > Instant::now() {
                     break;
                 }
-                let adu = entry.remove();
-                self.send(stream, &adu).await?;
-                self.replies += 1;
-                if self.shared.faults.close_after.is_some_and(|n| self.replies >= n.get()) {
+                let outgoing = entry.remove();
+                self.send(stream, &outgoing.bytes).await?;
+                self.replies += u32::from(outgoing.kind == Kind::Reply);
+                if self.shared.station.faults.close_after.is_some_and(|n| self.replies >= n.get()) {
                     return Ok(());
                 }
             }
@@ -120,61 +135,31 @@ impl Connection {
                     if n == 0 {
                         return Ok(());
                     }
-                    let mut rest = &buffer[..n];
-                    loop {
-                        let (adu, done) = deframer.next(rest).map_err(io::Error::other)?;
-                        rest = &rest[done..];
-                        let Some(adu) = adu else { break };
-                        self.answer(adu.transaction, adu.unit, adu.pdu);
-                    }
+                    let stays = requests.take(&buffer[..n], &mut heard);
+                    heard.drain(..).for_each(|request| self.answer(&request));
+                    stays.map_err(io::Error::other)?;
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
     }
 
-    /// Writes the reply to a request, with its faults, and when it is to go out.
-    fn answer(&mut self, transaction: TransactionId, unit: UnitId, request: &[u8]) {
-        let Some(device) = self.shared.devices.get(&unit) else { return };
-        let faults = &self.shared.faults;
-        self.nth += 1;
-        let nth = self.nth;
-        let chance = &mut self.chance;
-        let mut happens = |often: super::Often| often.happens(nth, draw(chance));
-        if happens(faults.drop) || self.outbox.len() >= MAX_WAITING {
+    /// Puts what a request brings into the outbox.
+    fn answer(&mut self, request: &Heard) {
+        if self.outbox.len() >= MAX_WAITING {
             return;
         }
-        let transaction = if happens(faults.wrong_tid) { TransactionId(!transaction.0) } else { transaction };
-        let unit = if happens(faults.wrong_unit) { UnitId(unit.0.wrapping_add(1)) } else { unit };
-        let mut adu = Vec::new();
-        let start = begin_adu(transaction, unit, &mut adu);
-        let pdu = adu.len();
-        let touched = read_of(request).ok().and_then(|(_, range)| {
-            let hit = |a: u16| u32::from(range.start().0) <= u32::from(a) && u32::from(a) < range.end();
-            faults.exceptions.iter().find(|(_, address)| hit(*address))
-        });
-        if let Some((code, _)) = touched {
-            encode_exception(request[0], *code, &mut adu);
-        } else {
-            // A tick that panicked left the device as it was.
-            let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-            device.answer(self.shared.began.elapsed(), request, &mut adu);
+        let mut outgoing = Vec::new();
+        self.shared.station.answer(&mut self.dialogue, self.shared.began.elapsed(), request, &mut outgoing);
+        let now = Instant::now();
+        for one in outgoing {
+            self.nth += 1;
+            self.outbox.insert((now + one.after, self.nth), one);
         }
-        if adu[pdu] < 0x80 && happens(faults.short) && adu.len() > pdu + 4 {
-            adu.truncate(adu.len() - 2);
-            adu[pdu + 1] -= 2;
-        }
-        if adu[pdu] < 0x80 && happens(faults.long) && adu.len() - pdu + 2 <= crate::modbus::MAX_PDU_LEN {
-            adu.extend_from_slice(&[0, 0]);
-            adu[pdu + 1] += 2;
-        }
-        end_adu(start, &mut adu);
-        let late = faults.late.filter(|(_, often)| happens(*often)).map_or(Duration::ZERO, |(by, _)| by);
-        self.outbox.insert((Instant::now() + faults.delay + late, nth), adu);
     }
 
     async fn send(&self, stream: &mut TcpStream, adu: &[u8]) -> io::Result<()> {
-        let Some(bytes) = self.shared.faults.split else { return stream.write_all(adu).await };
+        let Some(bytes) = self.shared.station.faults.split else { return stream.write_all(adu).await };
         for segment in adu.chunks(bytes.get()) {
             stream.write_all(segment).await?;
             // Time enough for the far end to read it before the next comes.
@@ -184,20 +169,11 @@ impl Connection {
     }
 }
 
-/// The splitmix64 generator, as a number from 0 to below 1.
-fn draw(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-}
-
 /// More connections than these wait in the system's queue.
 const MAX_CONNECTIONS: usize = 4096;
 /// Replies that may wait on a connection; further requests are not answered.
 const MAX_WAITING: usize = 1024;
-const BETWEEN_SEGMENTS: Duration = Duration::from_millis(2);
+pub(super) const BETWEEN_SEGMENTS: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
@@ -266,6 +242,11 @@ mod tests {
             ("exception=0x80@2", &[0, 5, 0, 0, 0, 3, 1, 0x83, 0x80]),
             ("exception=2@3", &good[..]),
             ("split=4", &good[..4]),
+            ("ignore_first=1", &[]),
+            ("ignore_first=1h", &[]),
+            ("holes=2", &[0, 5, 0, 0, 0, 3, 1, 0x83, 2]),
+            ("busy=1", &[0, 5, 0, 0, 0, 3, 1, 0x83, 6]),
+            ("echo", &[&READ[..], &good].concat()),
         ] {
             let (server, address) = server(&[fault]).await;
             assert_eq!(raw(address, &READ).await, expected, "{fault}");
@@ -283,6 +264,45 @@ mod tests {
         let mut all = Vec::new();
         timeout(Duration::from_secs(2), stream.read_to_end(&mut all)).await.unwrap().unwrap();
         assert_eq!(all.chunks(11).map(|adu| adu[1]).collect::<Vec<_>>(), [1, 3, 2]);
+        server.stop().await;
+    }
+
+    #[tokio::test]
+    async fn f22_a_device_server_greets_and_speaks_rtu() {
+        let mut dump = Dump::default();
+        dump.set_register(Table::HoldingRegister, Address(0), 42);
+        let mut faults = Faults::default();
+        faults.add("hello=001122334455").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = serve_framed(listener, Framing::Rtu, vec![(UnitId(1), Pretend::still(dump))], faults);
+        let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+        let mut hello = [0; 6];
+        stream.read_exact(&mut hello).await.unwrap();
+        assert_eq!(hello, [0, 0x11, 0x22, 0x33, 0x44, 0x55]);
+        // The frames of F14.
+        stream.write_all(&[1, 3, 0, 0, 0, 1, 0x84, 0x0A]).await.unwrap();
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply).await.unwrap();
+        assert_eq!(reply, [1, 3, 2, 0, 42, 0x39, 0x9B]);
+        server.stop().await;
+    }
+
+    #[tokio::test]
+    async fn f29_a_second_client_is_reset_until_the_first_has_gone() {
+        let (server, address) = server(&["second_client=refuse"]).await;
+        let mut first = TcpStream::connect(address).await.unwrap();
+        let mut answer = [0; 13];
+        first.write_all(&READ).await.unwrap();
+        first.read_exact(&mut answer).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        let ended = timeout(Duration::from_secs(2), second.read(&mut answer)).await.unwrap();
+        assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+        // The first still talks.
+        first.write_all(&READ).await.unwrap();
+        first.read_exact(&mut answer).await.unwrap();
+        drop(first);
+        sleep(Duration::from_millis(50)).await;
+        assert_eq!(raw(address, &READ).await.len(), 13);
         server.stop().await;
     }
 

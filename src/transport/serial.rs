@@ -144,11 +144,11 @@ fn switch_by_rts(path: &Path) -> Result<(), ConnectError> {
         .write(true)
         .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed())
         .open(path)
-        .map_err(|error| of_io(path, error))?;
+        .map_err(|error| of_io(path, &error))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(busy(path)),
-        Err(TryLockError::Error(error)) => return Err(of_io(path, error)),
+        Err(TryLockError::Error(error)) => return Err(of_io(path, &error)),
     }
     let told = serial2::SerialPort::open(path, KeepSettings).and_then(|port| port.set_rs4xx_mode(Rs485Config::new()));
     if let Err(error) = told {
@@ -164,14 +164,14 @@ fn failed(path: &Path, error: tokio_serial::Error) -> ConnectError {
         return busy(path);
     }
     match error.kind {
-        ErrorKind::Io(kind) => of_io(path, io::Error::new(kind, error.description)),
+        ErrorKind::Io(kind) => of_io(path, &io::Error::new(kind, error.description)),
         _ if !path.exists() => ConnectError::Missing(of(path, &error.description)),
         ErrorKind::NoDevice if words.contains("permission") => denied(path, &error.description),
         _ => wrong(path, &error.description),
     }
 }
 
-fn of_io(path: &Path, error: io::Error) -> ConnectError {
+fn of_io(path: &Path, error: &io::Error) -> ConnectError {
     match error.kind() {
         io::ErrorKind::NotFound => ConnectError::Missing(of(path, &error.to_string())),
         io::ErrorKind::PermissionDenied => denied(path, &error.to_string()),

@@ -67,7 +67,10 @@ async fn f25_an_advisory_lock_of_another_program_is_heeded() {
 async fn a_port_that_is_not_there_is_missing() {
     for rs485 in [false, true] {
         let missing = open(&SerialPort { rs485, ..port(Path::new("/dev/no-such-port")) }).await;
-        assert!(matches!(&missing, Err(ConnectError::Missing(e)) if e.to_string().contains("/dev/no-such-port")), "{missing:?}");
+        assert!(
+            matches!(&missing, Err(ConnectError::Missing(e)) if e.to_string().contains("/dev/no-such-port")),
+            "{missing:?}"
+        );
     }
 }
 

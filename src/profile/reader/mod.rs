@@ -12,6 +12,7 @@ mod limits;
 mod point;
 mod position;
 mod rules;
+mod serial;
 mod vectors;
 mod written;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use written::Written;
 
 /// Keys of a profile that later versions know.
-const LATER: [&str; 5] = ["extends", "serial", "quirks", "identity", "setup"];
+const LATER: [&str; 4] = ["extends", "quirks", "identity", "setup"];
 
 /// Reads the profile that a file holds, or finds every mistake in it.
 pub fn parse(document: &Document) -> Result<DeviceProfile, Diagnostics> {
@@ -51,6 +52,7 @@ fn read(document: &Document, node: &Node, wrong: &mut Diagnostics) -> Option<Dev
     let sources = fields.optional("sources").map(|n| head::sources(n, wrong)).unwrap_or_default();
     let numbering = fields.optional("numbering").map(|n| head::numbering(n, wrong));
     let notation = fields.optional("notation").map(|n| position::Notation::read(n, wrong));
+    let serial = fields.optional("serial").map(|n| serial::serial(n, wrong)).unwrap_or_default();
     let limits = fields.optional("limits").map(|n| limits::limits(n, wrong)).unwrap_or_default();
     let timing = fields.optional("timing").map(|n| limits::timing(n, wrong)).unwrap_or_default();
     let (defaults, every) = match fields.optional("defaults") {
@@ -79,6 +81,7 @@ fn read(document: &Document, node: &Node, wrong: &mut Diagnostics) -> Option<Dev
         model: model.map(|(m, _): (&Model, _)| m.name().to_owned()),
         verified,
         sources,
+        serial,
         limits,
         timing,
         groups: draft.groups,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::modbus::Table;
 use crate::model::{JsonForm, Value};
-use crate::profile::{Access, Meaning, Order, RawType, Scale};
+use crate::profile::{Access, Meaning, Order, Parity, RawType, Scale, SerialDefaults};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -388,11 +388,30 @@ fn what_later_versions_know_is_named_so() {
         let said = said(&format!("      a: {{address: 0, type: u16, {key}: 1}}\n"));
         assert!(said.len() == 1 && said[0].contains("not available in this version"), "{key}: {said:?}");
     }
-    let yaml = "profile: a/b\nversion: 1.0.0\nextends: x/y\nserial: {}\nquirks: {}\nidentity: []\nsetup: []\n\
+    let yaml = "profile: a/b\nversion: 1.0.0\nextends: x/y\nquirks: {}\nidentity: []\nsetup: []\n\
                 groups:\n  g: {select: {}, blocks: {}, locate: {}, points: {a: {address: 1, type: u16, every: 1s}}}\n";
     let said = said_of(yaml);
-    assert_eq!(said.len(), 9, "{said:#?}");
+    assert_eq!(said.len(), 8, "{said:#?}");
     assert!(said.iter().all(|l| l.contains("not available in this version")), "{said:#?}");
+}
+
+#[test]
+fn the_serial_port_s_factory_settings() {
+    let yaml = |serial: &str| {
+        format!(
+            "profile: a/b\nversion: 1.0.0\nserial: {serial}\ngroups: {{g: {{points: {{a: {{address: 1, type: u16}}}}}}}}\n"
+        )
+    };
+    let serial = good(&yaml("{baud: 57600, data_bits: 8, parity: none, stop_bits: 2}")).serial;
+    let all = (serial.baud, serial.data_bits, serial.parity, serial.stop_bits);
+    assert_eq!(all, (Some(57_600), Some(8), Some(Parity::None), Some(2)));
+    // What is not said is not known: no default is made up.
+    assert_eq!(
+        good(&yaml("{parity: even}")).serial,
+        SerialDefaults { parity: Some(Parity::Even), ..Default::default() }
+    );
+    let said = said_of(&yaml("{baud: 0, data_bits: 9, parity: mark, stop_bits: 3, echo: true}"));
+    assert_eq!(said.len(), 5, "{said:#?}");
 }
 
 #[test]
