@@ -4,6 +4,7 @@
 //! Application Protocol V1.1b3, MODBUS Messaging on TCP/IP V1.0b and MODBUS over Serial Line V1.02. Requests are `tokio-modbus`'s type; read replies
 //! are views over the frame.
 
+pub mod ascii;
 mod envelope;
 mod expected;
 pub mod mbap;

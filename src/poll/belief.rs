@@ -3,7 +3,7 @@
 use super::PartOutcome;
 use super::cycle::Job;
 use crate::modbus::{AddressRange, Adu, Reply, ReplyMismatch, Table, TransactionId, UnitId};
-use crate::model::Mono;
+use crate::model::{Mono, Reason};
 
 /// A request that was sent and not answered yet.
 #[derive(Debug)]
@@ -14,7 +14,13 @@ pub(super) struct InFlight {
     pub(super) owner: Option<(usize, usize)>,
     pub(super) job: Job,
     pub(super) sent: Mono,
+    /// When its last byte is on the wire.
+    pub(super) sent_end: Mono,
     pub(super) deadline: Mono,
+    /// Something came since: on a serial line the deadline has been moved, so that a reply under way can end.
+    pub(super) heard: bool,
+    /// What came so far instead of its reply: says more than that time is over.
+    pub(super) flaw: Option<Reason>,
 }
 
 /// A read in flight, as far as a frame can be held against it.
@@ -54,9 +60,10 @@ pub enum Verdict {
     Values(usize, PartOutcome),
 }
 
-/// Whether a frame answers a request in flight, and which.
-pub fn judge(adu: &Adu<'_>, in_flight: impl IntoIterator<Item = Awaited>) -> Verdict {
-    let Some((i, flight)) = in_flight.into_iter().enumerate().find(|(_, f)| f.transaction == adu.transaction) else {
+/// Whether a frame answers a request in flight, and which. `any_transaction`: whatever its transaction id.
+pub fn judge(adu: &Adu<'_>, in_flight: impl IntoIterator<Item = Awaited>, any_transaction: bool) -> Verdict {
+    let fits = |f: &Awaited| f.transaction == adu.transaction || any_transaction;
+    let Some((i, flight)) = in_flight.into_iter().enumerate().find(|(_, f)| fits(f)) else {
         return Verdict::Stray(adu.transaction);
     };
     if flight.unit_id != adu.unit {

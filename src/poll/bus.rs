@@ -1,8 +1,10 @@
 //! The bus: one link, the devices on it, and what is said to them when.
 
 mod link;
+mod pace;
 
-use self::link::{LinkState, RECONNECT};
+use self::link::{LinkState, RECONNECT, REOPEN};
+use self::pace::Pace;
 use super::belief::{InFlight, Verdict, judge};
 use super::cycle::{Job, Running};
 use super::unit::Unit;
@@ -28,6 +30,9 @@ use std::time::Duration;
 /// gives none; [`poll_deed`](Self::poll_deed) until it gives none; send what [`transmit`](Self::transmit) holds and say
 /// so by [`handle_sent`](Self::handle_sent); call [`handle_timeout`](Self::handle_timeout) once
 /// [`poll_timeout`](Self::poll_timeout) is reached. `now` must not run backwards.
+///
+/// One bus drives every kind of link; they differ in envelope and pace alone. Where replies carry no transaction id one
+/// request is in flight, and the line and its units are left alone as `Pace` says.
 ///
 /// Bounds: at most `in_flight` requests unanswered, one for each unit id; one running cycle for each interval of a
 /// device; one unfinished frame; reports wait only until the caller takes them.
@@ -55,12 +60,16 @@ pub struct Bus {
     wake: Option<Mono>,
     counters: LinkCounters,
     busy_since: Option<Mono>,
+    pace: Pace,
 }
 
 impl Bus {
     /// A bus without devices on a link that is down.
-    pub fn new(envelope: Envelope, options: BusOptions) -> Self {
-        let pauses = Backoff::new(RECONNECT.0, RECONNECT.1, options.seed);
+    pub fn new(mut envelope: Envelope, options: BusOptions) -> Self {
+        let (first, longest) = if options.line.is_some() { REOPEN } else { RECONNECT };
+        let pauses = Backoff::new(first, longest, options.seed);
+        envelope.set_echo(options.echo);
+        let pace = Pace::new(envelope.is_serial(), options.line);
         Self {
             options,
             envelope,
@@ -79,6 +88,7 @@ impl Bus {
             wake: None,
             counters: LinkCounters::default(),
             busy_since: None,
+            pace,
         }
     }
 
@@ -100,7 +110,13 @@ impl Bus {
     /// What was counted of the link.
     pub fn counters(&self) -> LinkCounters {
         let running = self.units.iter().flatten().flat_map(|u| &u.intervals).filter_map(|i| i.running.as_ref());
-        LinkCounters { queue_depth: running.map(|r| r.jobs.len() as u64).sum(), ..self.counters.clone() }
+        let units = || self.units.iter().flatten().map(|u| &u.counters);
+        LinkCounters {
+            queue_depth: running.map(|r| r.jobs.len() as u64).sum(),
+            cycle_late: self.counters.cycle_late + units().map(|c| c.cycle_late).sum::<u64>(),
+            quarantined: units().map(|c| c.quarantined).sum(),
+            ..self.counters.clone()
+        }
     }
 
     /// What was counted of each device on it.
@@ -119,10 +135,11 @@ impl Bus {
         if let Some(old) = old.and_then(|place| self.units[place].as_ref()) {
             setup.first_cycle = setup.first_cycle.max(old.next_cycle);
         }
-        let mut unit = Unit::new(setup, share, seed, now.mono)?;
+        let mut unit = Unit::new(setup, share, seed, now.mono, self.options.line)?;
         if let Some(place) = old {
             if let Some(old) = &mut self.units[place] {
                 unit.counters = std::mem::take(&mut old.counters);
+                (unit.counters.quarantined, unit.counters.learned_limit) = (0, None);
             }
             self.vacate(place);
         }
@@ -141,6 +158,7 @@ impl Bus {
     /// Takes a device off; gives the number that its next cycle would have had. Its running cycles are not reported.
     pub fn remove(&mut self, now: Stamp, device: &DeviceId) -> Option<Cycle> {
         let place = self.find(device)?;
+        self.counters.cycle_late += self.units[place].as_ref().map_or(0, |u| u.counters.cycle_late);
         let next = self.vacate(place);
         if self.is_empty() {
             self.drop_connection();
@@ -160,6 +178,7 @@ impl Bus {
         self.counters.reconnects += u64::from(std::mem::replace(&mut self.ever_connected, true));
         self.link = LinkState::Up { since: now.mono, answered: false, silent: 0 };
         self.envelope.renew();
+        self.pace.note_bytes(now.mono);
         self.tx.clear();
         self.sent = 0;
         for unit in self.units.iter_mut().flatten() {
@@ -184,6 +203,14 @@ impl Bus {
         self.sent = 0;
         // A read that a closing connection took along is no error: it goes out once more.
         for flight in self.take_in_flight(now.mono) {
+            if self.is_blind() {
+                self.pace.owes(
+                    flight.unit_id,
+                    flight.sent_end,
+                    now.mono,
+                    flight.deadline.since(now.mono).min(LOST_RECOVERY),
+                );
+            }
             self.requeue_lost(now, &flight, answered);
         }
         if answered || idle {
@@ -197,6 +224,10 @@ impl Bus {
     /// Bytes came.
     pub fn handle_received(&mut self, now: Stamp, bytes: &[u8]) {
         let mut rest = bytes;
+        if !bytes.is_empty() && matches!(self.link, LinkState::Up { .. }) {
+            self.note_heard(now.mono, bytes.len());
+        }
+        let blind = self.is_blind();
         while let LinkState::Up { silent, answered, .. } = &mut self.link {
             *silent = 0;
             let answered = *answered;
@@ -204,8 +235,10 @@ impl Bus {
                 Ok((None, _)) => break,
                 Ok((Some(adu), done)) => {
                     rest = &rest[done..];
-                    let verdict = judge(&adu, self.in_flight.iter().map(InFlight::awaited));
-                    self.apply(now, verdict);
+                    let unit_id = adu.unit;
+                    let verdict = judge(&adu, self.in_flight.iter().map(InFlight::awaited), blind);
+                    self.take_tally();
+                    self.apply(now, unit_id, verdict);
                 }
                 Err(_lost) => {
                     self.counters.lost_sync += 1;
@@ -214,6 +247,7 @@ impl Bus {
                 }
             }
         }
+        self.take_tally();
         self.advance(now);
     }
 
@@ -280,6 +314,7 @@ impl Bus {
         // A cycle that has just begun may be what a sleeping link was waiting for.
         self.advance_link(now);
         self.send_due(now);
+        self.close_if_idle(now);
         self.wake = self.next_wake(now.mono);
     }
 
@@ -291,10 +326,18 @@ impl Bus {
                 self.expired.pop_front();
             }
             self.expired.push_back(flight.transaction);
-            self.count(flight.owner, |t| t.timeouts += 1);
+            if flight.flaw.is_none() {
+                self.count(flight.owner, |t| t.timeouts += 1);
+            }
+            if self.is_blind() {
+                let patience = flight.deadline.since(flight.sent_end);
+                self.pace.owes(flight.unit_id, flight.sent_end, now.mono, patience);
+            }
             self.after_exchange(now.mono, flight.unit_id);
-            self.attempt_failed(now, &flight, Reason::Timeout);
-            if let LinkState::Up { silent, answered, .. } = &mut self.link {
+            self.attempt_failed(now, &flight, flight.flaw.unwrap_or(Reason::Timeout));
+            if self.options.line.is_none()
+                && let LinkState::Up { silent, answered, .. } = &mut self.link
+            {
                 *silent += 1;
                 if *silent >= self.options.silent_resets {
                     let answered = *answered;
@@ -316,14 +359,27 @@ impl Bus {
     }
 
     /// Believes a frame, or counts why not.
-    fn apply(&mut self, now: Stamp, verdict: Verdict) {
+    fn apply(&mut self, now: Stamp, unit_id: UnitId, verdict: Verdict) {
+        if !matches!(verdict, Verdict::Values(..) | Verdict::Exception(..)) && self.pace.settles(unit_id, now.mono) {
+            self.note_late(unit_id);
+        }
         match verdict {
+            // Without a transaction id it is late, or nobody's.
+            Verdict::Stray(_) if self.is_blind() => {}
             Verdict::Stray(transaction) => {
                 self.counters.transaction_mismatch += 1;
                 self.counters.late_replies += u64::from(self.expired.contains(&transaction));
             }
             Verdict::OtherUnit(i) => self.count(self.in_flight[i].owner, |t| t.unit_mismatch += 1),
-            Verdict::OtherFunction(i) => self.count(self.in_flight[i].owner, |t| t.function_mismatch += 1),
+            Verdict::OtherFunction(i) => {
+                self.in_flight[i].flaw = Some(Reason::Length);
+                self.count(self.in_flight[i].owner, |t| t.function_mismatch += 1);
+            }
+            // It may be the late reply to another request: the right one may follow.
+            Verdict::OtherLength(i) if self.is_blind() => {
+                self.in_flight[i].flaw = Some(Reason::Length);
+                self.count(self.in_flight[i].owner, |t| t.length_mismatch += 1);
+            }
             Verdict::OtherLength(i) => {
                 let flight = self.in_flight.swap_remove(i);
                 self.count(flight.owner, |t| t.length_mismatch += 1);
@@ -393,6 +449,7 @@ impl Bus {
     /// A believable frame came for a request.
     fn note_reply(&mut self, now: Stamp, flight: &InFlight) {
         let took = now.mono.since(flight.sent);
+        self.pace.note_answer(flight.unit_id, now.mono.since(flight.sent_end));
         self.count(flight.owner, |t| {
             t.replies += 1;
             t.round_trip.record(took);
@@ -425,12 +482,18 @@ impl Bus {
         let Some((place, index)) = flight.owner else { return };
         let Some(unit) = &mut self.units[place] else { return };
         let allowed = unit.attempts();
-        let Some(running) = &mut unit.intervals[index].running else { return };
+        let interval = &mut unit.intervals[index];
+        let Some(running) = &mut interval.running else { return };
         let attempts = flight.job.attempts + 1;
         if attempts < allowed {
             running.in_flight = false;
             running.jobs.push_front(Job { attempts, ..flight.job.clone() });
             self.count(flight.owner, |t| t.retries += 1);
+            return;
+        }
+        // It answers others: it may be that this asks for too much at once.
+        if reason == Reason::Timeout && unit.may_be_too_much(index, &flight.job) {
+            unit.divide(index, &flight.job);
             return;
         }
         self.settle(now, place, index, &flight.job, PartOutcome::Fault(reason));
@@ -505,17 +568,78 @@ impl Bus {
         if !matches!(self.link, LinkState::Up { .. }) {
             return;
         }
-        let most = usize::from(self.options.in_flight.clamp(1, MAX_IN_FLIGHT));
-        while self.in_flight.len() < most {
+        while self.has_room() {
             let Some((place, index)) = self.next_to_serve(now.mono) else { return };
+            // Who is next waits for the line; nobody overtakes, or a long silence would never come about.
+            if self.line_free_for(place) > now.mono {
+                return;
+            }
             self.send_next(now, place, index);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let most = if self.is_blind() { 1 } else { usize::from(self.options.in_flight.clamp(1, MAX_IN_FLIGHT)) };
+        self.in_flight.len() < most
+    }
+
+    /// Whether replies cannot be told by a transaction id.
+    fn is_blind(&self) -> bool {
+        self.envelope.is_serial() || self.options.ignore_transaction_id
+    }
+
+    /// When the line has been silent for long enough before a request to this unit.
+    fn line_free_for(&self, place: usize) -> Mono {
+        self.units[place].as_ref().map_or(Mono::ZERO, |u| self.pace.line_free_at(u.timing.turnaround))
+    }
+
+    /// When a unit may be spoken to, as far as it depends on the unit.
+    fn free_at(&self, unit: &Unit) -> Mono {
+        unit.free_at().max(self.pace.settled_at(unit.unit_id))
+    }
+
+    /// Bytes came: the line is not silent, and a reply may be under way.
+    fn note_heard(&mut self, now: Mono, bytes: usize) {
+        if !self.envelope.is_serial() {
+            return;
+        }
+        self.pace.note_bytes(now);
+        self.counters.wire += self.pace.time_of(bytes);
+        if let Some(flight) = self.in_flight.first_mut()
+            && !std::mem::replace(&mut flight.heard, true)
+        {
+            let reply = self.envelope.frame_len(reply_len(&flight.job));
+            flight.deadline = flight.deadline.max(now + self.pace.reply_time(reply));
+        }
+    }
+
+    /// Takes over what the envelope met that is no frame.
+    fn take_tally(&mut self) {
+        let tally = self.envelope.take_tally();
+        self.counters.noise_bytes += tally.noise_bytes;
+        self.counters.echo_bytes += tally.echo_bytes;
+        self.counters.echo_suspected += tally.echo_suspected;
+        if tally.crc_errors > 0 {
+            let owner = self.in_flight.first_mut().and_then(|flight| {
+                flight.flaw = Some(Reason::Crc);
+                flight.owner
+            });
+            self.count(owner, |t| t.crc_errors += tally.crc_errors);
+        }
+    }
+
+    /// A unit gave its reply after its request had timed out.
+    fn note_late(&mut self, unit_id: UnitId) {
+        self.counters.late_replies += 1;
+        for unit in self.units.iter_mut().flatten().filter(|u| u.unit_id == unit_id) {
+            unit.counters.late_replies += 1;
         }
     }
 
     fn next_to_serve(&self, now: Mono) -> Option<(usize, usize)> {
         let mut best = None;
         for (place, unit) in self.units.iter().enumerate() {
-            let Some(unit) = unit.as_ref().filter(|u| u.free_at() <= now) else { continue };
+            let Some(unit) = unit.as_ref().filter(|u| self.free_at(u) <= now) else { continue };
             for (index, interval) in unit.intervals.iter().enumerate() {
                 let Some(running) = interval.running.as_ref().filter(|r| !r.jobs.is_empty()) else { continue };
                 let key = (running.deadline, unit.served);
@@ -538,6 +662,7 @@ impl Bus {
         let Some(running) = &mut interval.running else { return };
         let Some(job) = running.next_job(&interval.groups) else { return };
         let request = read_request(job.table(), job.range());
+        let before = self.tx.len();
         if self.envelope.wrap(transaction, unit.unit_id, &request, &mut self.tx).is_err() {
             debug_assert!(false, "a plan made an illegal request: {request:?}");
             self.settle(now, place, index, &job, PartOutcome::Fault(Reason::Length));
@@ -547,9 +672,24 @@ impl Bus {
         running.started.get_or_insert(now);
         self.turn += 1;
         unit.served = self.turn;
-        let (unit_id, deadline) = (unit.unit_id, now.mono + unit.timeout());
-        let owner = Some((place, index));
-        self.in_flight.push(InFlight { transaction, unit_id, owner, job, sent: now.mono, deadline });
+        // On a serial line patience begins when the request is out.
+        let on_wire = self.pace.time_of(self.tx.len() - before);
+        let sent_end = now.mono + on_wire;
+        let (unit_id, deadline) = (unit.unit_id, sent_end + unit.timeout());
+        let (sent, owner) = (now.mono, Some((place, index)));
+        self.in_flight.push(InFlight {
+            transaction,
+            unit_id,
+            owner,
+            job,
+            sent,
+            sent_end,
+            deadline,
+            heard: false,
+            flaw: None,
+        });
+        self.pace.note_bytes(sent_end);
+        self.counters.wire += on_wire;
         self.busy_since.get_or_insert(now.mono);
         self.count(owner, |t| t.requests += 1);
     }
@@ -571,15 +711,24 @@ impl Bus {
             LinkState::Up { .. } => None,
         };
         let up = matches!(self.link, LinkState::Up { .. });
-        let room = self.in_flight.len() < usize::from(self.options.in_flight.clamp(1, MAX_IN_FLIGHT));
+        let room = self.has_room();
         // Who has something to say and may not yet. Who waits for others is woken by their replies or deadlines.
-        let waiting = self.units.iter().flatten().filter(|u| up && room && u.free_at() > now);
+        let waiting = self.units.iter().flatten().filter(|u| up && room && self.free_at(u) > now);
         let waiting =
             waiting.filter(|u| u.intervals.iter().any(|i| i.running.as_ref().is_some_and(|r| !r.jobs.is_empty())));
         let deadlines = self.in_flight.iter().map(|f| f.deadline);
         let ticks = self.units.iter().flatten().filter_map(Unit::next_tick);
-        link.into_iter().chain(deadlines).chain(ticks).chain(waiting.map(Unit::free_at)).min()
+        let silent =
+            if up && room { self.next_to_serve(now).map(|(place, _)| self.line_free_for(place)) } else { None };
+        let waiting = waiting.map(|u| self.free_at(u));
+        link.into_iter().chain(deadlines).chain(ticks).chain(waiting).chain(silent).min()
     }
+}
+
+/// Bytes of the PDU that answers a job.
+fn reply_len(job: &Job) -> usize {
+    let count = usize::from(job.range().count());
+    2 + if job.table().is_bits() { count.div_ceil(8) } else { count * 2 }
 }
 
 /// Where in its period a device of this name has its ticks: 0 to 1, the same in every run.
@@ -595,6 +744,8 @@ fn name_hash(name: &str) -> u64 {
 
 /// A connection closed unasked sooner than this was not wanted by the far end.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// A unit whose request was lost with its connection is not asked again before.
+const LOST_RECOVERY: Duration = Duration::from_millis(50);
 /// Timed-out transaction ids remembered, to tell late replies from strange ones.
 const EXPIRED_KEPT: usize = 32;
 /// Times that a busy device is asked again within a cycle.

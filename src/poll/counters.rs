@@ -20,6 +20,8 @@ pub struct Traffic {
     pub function_mismatch: u64,
     /// Replies refused: all fitted but the length.
     pub length_mismatch: u64,
+    /// Frames that were the awaited reply by unit, function and length, with a wrong checksum.
+    pub crc_errors: u64,
     /// Exceptions, by code.
     pub exceptions: BTreeMap<u8, u64>,
     /// From request to believed reply.
@@ -39,8 +41,12 @@ pub struct UnitCounters {
     pub cycle_late: u64,
     /// From a cycle's first request to its last reply.
     pub cycle_time: Histogram,
+    /// Replies that came after their request had timed out, where their unit id shows it: on serial framing.
+    pub late_replies: u64,
     /// Gauge: ranges refused by the device and re-tested now and then only.
     pub quarantined: u64,
+    /// Gauge: registers per read that it allows, where it was found to allow fewer than its profile says.
+    pub learned_limit: Option<u16>,
 }
 
 /// Counters of one link.
@@ -50,12 +56,16 @@ pub struct LinkCounters {
     pub traffic: Traffic,
     /// Replies dropped: no request in flight has their transaction id.
     pub transaction_mismatch: u64,
-    /// Those among them that belong to a request which had timed out.
+    /// Replies (those among them, on TCP) that belong to a request which had timed out.
     pub late_replies: u64,
     /// Times the stream was no Modbus any more, so that the connection was reset.
     pub lost_sync: u64,
-    /// Bytes thrown away at that.
+    /// Bytes thrown away at that; on serial framing, bytes that belonged to no frame.
     pub noise_bytes: u64,
+    /// Bytes of our own requests that came back.
+    pub echo_bytes: u64,
+    /// Times that the line gave back a request although it is not said to echo.
+    pub echo_suspected: u64,
     /// Connections opened after the first.
     pub reconnects: u64,
     /// Connects that failed.
@@ -64,6 +74,13 @@ pub struct LinkCounters {
     pub queue_depth: u64,
     /// Time in which at least one request was in flight.
     pub busy: Duration,
+    /// Time that all bytes sent and received took on a serial line, by its speed: with the time passed, the line's busy
+    /// share. Zero on TCP.
+    pub wire: Duration,
+    /// Ticks that any unit skipped because its cycle before still ran.
+    pub cycle_late: u64,
+    /// Ranges that any unit refuses.
+    pub quarantined: u64,
 }
 
 /// How often a duration fell where.

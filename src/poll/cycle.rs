@@ -75,7 +75,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(cycle: Cycle, deadline: Mono, groups: usize) -> Self {
+    /// `spare`: a cycle that is over, for its room; nothing of it is kept.
+    pub(super) fn new(cycle: Cycle, deadline: Mono, groups: &[GroupPlan], spare: Option<Self>) -> Self {
+        let (mut jobs, mut slack, mut divisions) = spare.map(|s| (s.jobs, s.slack, s.divisions)).unwrap_or_default();
+        jobs.clear();
+        slack.clear();
+        divisions.clear();
         Self {
             cycle,
             deadline,
@@ -83,11 +88,11 @@ impl Running {
             first_reply: None,
             replies: 0,
             answered: false,
-            jobs: VecDeque::new(),
+            jobs,
             in_flight: false,
-            parts: vec![Vec::new(); groups],
-            slack: Vec::new(),
-            divisions: Vec::new(),
+            parts: groups.iter().map(|g| Vec::with_capacity(g.plan.reads.len())).collect(),
+            slack,
+            divisions,
         }
     }
 
@@ -173,6 +178,12 @@ impl Running {
             }
         }
         good
+    }
+
+    /// Most registers that one read brought.
+    pub(super) fn largest_good(&self) -> u16 {
+        let good = self.parts.iter().flatten().filter(|p| matches!(p.outcome, PartOutcome::Registers(_)));
+        good.map(|p| p.range.count()).max().unwrap_or(0)
     }
 
     /// Whether a read of several atoms was refused.

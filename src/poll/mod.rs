@@ -17,6 +17,6 @@ pub use belief::{Awaited, Verdict, judge};
 pub use bus::Bus;
 pub use counters::{Histogram, LinkCounters, Traffic, UnitCounters};
 pub use options::{BusOptions, Deed};
-pub use plan::{Experience, Plan, PlanError, PlanErrors, Read, Wanted};
+pub use plan::{Experience, Plan, PlanError, PlanErrors, Read, ReadCost, Wanted};
 pub use report::{CycleReport, GroupReport, Part, PartOutcome};
-pub use setup::{GroupSetup, IntervalSetup, UnitSetup};
+pub use setup::{GroupCost, GroupSetup, IntervalSetup, UnitSetup};

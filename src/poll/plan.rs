@@ -2,14 +2,15 @@
 //!
 //! Values that share an address, or that an even-only device can read only together, become one *atom*; an atom is
 //! never cut. Atoms stand sorted, and a read takes some in a row. Whether a row may be one read depends on its hull
-//! alone and stays true for every part of it, so a table of the best end for each beginning finds the fewest reads and,
-//! among those, the fewest addresses.
+//! alone and stays true for every part of it, so a table of the best end for each beginning finds the cheapest reads: on
+//! TCP the fewest and, among those, the fewest addresses; on a serial line those that take the least time on the wire.
 
-use crate::modbus::{Address, AddressRange, Table};
+use crate::modbus::{Address, AddressRange, LineSpeed, Table};
 use crate::model::GroupId;
 use crate::profile::Limits;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 /// One value that a group needs: its addresses come in one reply or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,12 +107,61 @@ pub enum PlanError {
     TooMany(usize),
 }
 
+/// What reads cost on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadCost {
+    /// Each read counts most, then each address.
+    Count,
+    /// Time on the wire: each read has its own share, and each byte of values.
+    Wire {
+        /// Request, the reply's frame, two silences and the device's turnaround.
+        read: Duration,
+        /// One byte.
+        byte: Duration,
+    },
+}
+
+impl ReadCost {
+    /// Bytes of a read's request and reply beside the values.
+    const FRAME_BYTES: usize = 8 + 5;
+
+    /// What reads cost on a serial line, from a device that needs so much silence beyond the line's own.
+    pub fn on_line(line: LineSpeed, turnaround: Duration) -> Self {
+        let read = line.time_of(Self::FRAME_BYTES) + line.silence() * 2 + turnaround;
+        Self::Wire { read, byte: line.time_of(1) }
+    }
+
+    /// One read's cost: of no meaning but to be added up and compared.
+    fn of(self, table: Table, count: u16) -> u64 {
+        match self {
+            Self::Count => (1 << 32) + u64::from(count),
+            Self::Wire { read, byte } => (read + byte * u32::from(value_bytes(table, count))).as_nanos() as u64,
+        }
+    }
+}
+
+/// Bytes that so many values take in a reply.
+fn value_bytes(table: Table, count: u16) -> u16 {
+    if table.is_bits() { count.div_ceil(8) } else { count.saturating_mul(2) }
+}
+
 /// Every group that the limits make impossible, and why.
 pub type PlanErrors = Vec<(GroupId, PlanError)>;
 
 impl Plan {
     /// The fewest reads for these values (in any order, repeated or not). A `together` group gets one read or an error.
     pub fn new(wanted: &[Wanted], limits: &Limits, together: bool, experience: &Experience) -> Result<Self, PlanError> {
+        Self::with_cost(wanted, limits, together, experience, ReadCost::Count)
+    }
+
+    /// The cheapest reads for these values on a link.
+    pub fn with_cost(
+        wanted: &[Wanted],
+        limits: &Limits,
+        together: bool,
+        experience: &Experience,
+        cost: ReadCost,
+    ) -> Result<Self, PlanError> {
         if wanted.len() > usize::from(u16::MAX) {
             return Err(PlanError::TooMany(wanted.len()));
         }
@@ -122,8 +172,14 @@ impl Plan {
         for atom in &atoms {
             check(*atom, limits)?;
         }
-        let reads = fewest_reads(&atoms, limits, experience);
+        let reads = cheapest_reads(&atoms, limits, experience, cost);
         Ok(Self { atoms, reads })
+    }
+
+    /// Time that all reads take on a serial line: requests, replies, silences and the device's turnaround.
+    pub fn line_time(&self, line: LineSpeed, turnaround: Duration) -> Duration {
+        let cost = ReadCost::on_line(line, turnaround);
+        Duration::from_nanos(self.reads.iter().map(|r| cost.of(r.table, r.range.count())).sum())
     }
 
     /// Addresses that all reads ask for, wanted or bridged.
@@ -209,11 +265,11 @@ fn check(atom: Wanted, limits: &Limits) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn fewest_reads(atoms: &[Wanted], limits: &Limits, experience: &Experience) -> Vec<Read> {
-    // From the last atom to the first: the cheapest way (reads, addresses) to read from here on, and its first read.
-    let mut best: Vec<(u32, u32, usize)> = vec![(0, 0, atoms.len()); atoms.len() + 1];
+fn cheapest_reads(atoms: &[Wanted], limits: &Limits, experience: &Experience, cost: ReadCost) -> Vec<Read> {
+    // From the last atom to the first: the cheapest way to read from here on, and where its first read ends.
+    let mut best: Vec<(u64, usize)> = vec![(0, atoms.len()); atoms.len() + 1];
     for first in (0..atoms.len()).rev() {
-        best[first] = (u32::MAX, u32::MAX, first + 1);
+        best[first] = (u64::MAX, first + 1);
         let mut hull = atoms[first].range;
         for end in first + 1..=atoms.len() {
             if end > first + 1 {
@@ -223,17 +279,16 @@ fn fewest_reads(atoms: &[Wanted], limits: &Limits, experience: &Experience) -> V
                 }
                 hull = hull.hull(next.range);
             }
-            let (reads, addresses, _) = best[end];
-            let way = (reads + 1, addresses + u32::from(hull.count()), end);
-            if (way.0, way.1) < (best[first].0, best[first].1) {
-                best[first] = way;
+            let way = best[end].0 + cost.of(atoms[first].table, hull.count());
+            if way < best[first].0 {
+                best[first] = (way, end);
             }
         }
     }
     let mut reads = Vec::new();
     let mut first = 0;
     while first < atoms.len() {
-        let end = best[first].2;
+        let end = best[first].1;
         let range = atoms[first].range.hull(atoms[end - 1].range);
         reads.push(Read { table: atoms[first].table, range, first: first as u16, end: end as u16 });
         first = end;
@@ -294,6 +349,27 @@ mod tests {
         assert_eq!(ranges(&wanted, &Limits { gap: 2, ..Limits::default() }), [(183, 9)]);
         let holes = vec![(Table::HoldingRegister, AddressRange::new(Address(185), 1).unwrap())];
         assert_eq!(ranges(&wanted, &Limits { gap: 2, holes, ..Limits::default() }), [(183, 1), (186, 6)]);
+    }
+
+    #[test]
+    fn gaps_are_bridged_where_that_is_cheaper_on_the_wire() {
+        let limits = Limits { gap: 100, ..Limits::default() };
+        let reads = |cost, at: u16| {
+            let wanted = [holding(0, 1), holding(at, 1)];
+            Plan::with_cost(&wanted, &limits, false, &Experience::default(), cost).unwrap().reads.len()
+        };
+        // 13 characters of frames and 7 of silence: as much as ten registers.
+        let line = LineSpeed { baud: 19_200, bits_per_character: 11 };
+        let wire = ReadCost::on_line(line, Duration::ZERO);
+        assert_eq!((reads(wire, 10), reads(wire, 12)), (1, 2));
+        assert_eq!(reads(ReadCost::Count, 90), 1);
+        // A device that wants 20 ms between frames: 17 registers more.
+        let slow = ReadCost::on_line(line, Duration::from_millis(20));
+        assert_eq!((reads(slow, 27), reads(slow, 29)), (1, 2));
+        // The profile's limit holds whatever is cheaper.
+        let near =
+            Plan::with_cost(&[holding(0, 1), holding(2, 1)], &Limits::default(), false, &Experience::default(), wire);
+        assert_eq!(near.unwrap().reads.len(), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the bus must know of a device to poll it.
 
-use super::{Experience, Plan, PlanErrors, Wanted};
-use crate::modbus::UnitId;
+use super::{Experience, Plan, PlanErrors, ReadCost, Wanted};
+use crate::modbus::{LineSpeed, UnitId};
 use crate::model::{Cycle, DeviceId, Generation, GroupId, Interval, Layout};
 use crate::profile::{Access, DeviceProfile, Limits, Timing};
 use std::time::Duration;
@@ -47,6 +47,21 @@ pub struct GroupSetup {
     pub wanted: Vec<Wanted>,
 }
 
+/// What one cycle of a group costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupCost {
+    /// Which group.
+    pub group: GroupId,
+    /// Requests.
+    pub requests: usize,
+    /// Registers asked for, wanted or bridged.
+    pub registers: u32,
+    /// Bits asked for, wanted or bridged.
+    pub bits: u32,
+    /// Time on a serial line: requests, replies, silences and turnaround. Nothing on TCP.
+    pub time: Option<Duration>,
+}
+
 impl UnitSetup {
     /// A device of a profile. Periods and intervals are the layout's: a device file may have changed them.
     pub fn from_profile(
@@ -80,6 +95,29 @@ impl UnitSetup {
             .collect();
         let (limits, timing) = (profile.limits.clone(), profile.timing.clone());
         Self { device, generation, unit_id, limits, timing, intervals, first_cycle }
+    }
+
+    /// What a cycle of each group costs, with the reads that suit this line (nothing: TCP). Groups that cannot be planned
+    /// are left out; [`plans`](Self::plans) says why.
+    pub fn cost(&self, line: Option<LineSpeed>) -> Vec<GroupCost> {
+        let turnaround = self.timing.turnaround;
+        let cost = line.map_or(ReadCost::Count, |line| ReadCost::on_line(line, turnaround));
+        let cost_of = |setup: &GroupSetup| {
+            let plan =
+                Plan::with_cost(&setup.wanted, &self.limits, setup.together, &Experience::default(), cost).ok()?;
+            let asked = |bits: bool| {
+                let reads = plan.reads.iter().filter(|r| r.table.is_bits() == bits);
+                reads.map(|r| u32::from(r.range.count())).sum()
+            };
+            Some(GroupCost {
+                group: setup.group,
+                requests: plan.reads.len(),
+                registers: asked(false),
+                bits: asked(true),
+                time: line.map(|line| plan.line_time(line, turnaround)),
+            })
+        };
+        self.intervals.iter().flat_map(|i| &i.groups).filter_map(cost_of).collect()
     }
 
     /// The reads of each group, for `check` and `profile show`; or every group that the limits make impossible.

@@ -1,11 +1,11 @@
 //! One device on a bus: its intervals, their grids, its patience and what experience it has.
 
-use super::cycle::{GroupPlan, Running};
+use super::cycle::{GroupPlan, Job, Running};
 use super::{
-    Backoff, CycleReport, Experience, PartOutcome, Plan, PlanErrors, UnitCounters, UnitSetup, Wanted,
+    Backoff, CycleReport, Experience, PartOutcome, Plan, PlanErrors, ReadCost, UnitCounters, UnitSetup, Wanted,
     quarantine::Quarantine,
 };
-use crate::modbus::{Address, Table, UnitId};
+use crate::modbus::{Address, LineSpeed, Table, UnitId};
 use crate::model::{Condition, Cycle, DeviceId, Fault, Generation, Interval, Mono, Reason, Stamp};
 use crate::profile::{Limits, Timing};
 use std::collections::BTreeMap;
@@ -32,6 +32,13 @@ pub(super) struct Unit {
     /// It is silent: only probed, not polled.
     probe: Option<Probe>,
     experience: Experience,
+    cost: ReadCost,
+    /// Most registers that one read ever brought.
+    largest_good: u16,
+    /// Cycles in which larger reads were refused and all of their parts were good.
+    limit_strikes: u8,
+    /// Reads without a reply that were divided to see whether they were too large.
+    size_trials: u8,
     /// Places where a refused read was good in two pieces, once so far.
     strikes: BTreeMap<(Table, Address), u8>,
     quarantine: Quarantine,
@@ -54,19 +61,28 @@ pub(super) struct IntervalState {
     /// The next tick of its grid; for `once`: when to read, if it is to be read.
     due: Option<Mono>,
     pub(super) running: Option<Running>,
+    /// The last cycle, emptied: its room is used again.
+    spare: Option<Running>,
     /// For `once`: pauses between tries that failed.
     again: Backoff,
 }
 
 impl Unit {
     /// Plans all groups, or says which cannot be. `share`: 0 to 1, where in its period the device's ticks lie.
-    pub(super) fn new(setup: UnitSetup, share: f64, seed: u64, now: Mono) -> Result<Self, PlanErrors> {
+    pub(super) fn new(
+        setup: UnitSetup,
+        share: f64,
+        seed: u64,
+        now: Mono,
+        line: Option<LineSpeed>,
+    ) -> Result<Self, PlanErrors> {
+        let cost = line.map_or(ReadCost::Count, |line| ReadCost::on_line(line, setup.timing.turnaround));
         let mut errors = Vec::new();
         let mut intervals = Vec::new();
         for interval in setup.intervals {
             let mut groups = Vec::new();
             for g in interval.groups {
-                match Plan::new(&g.wanted, &setup.limits, g.together, &Experience::default()) {
+                match Plan::with_cost(&g.wanted, &setup.limits, g.together, &Experience::default(), cost) {
                     Ok(plan) => {
                         let proven = vec![false; plan.atoms.len()];
                         groups.push(GroupPlan { group: g.group, together: g.together, plan, proven });
@@ -86,6 +102,7 @@ impl Unit {
                 groups,
                 due: Some(now + phase),
                 running: None,
+                spare: None,
                 again: Backoff::new(ONCE_AGAIN.0, ONCE_AGAIN.1, seed),
             });
         }
@@ -106,6 +123,10 @@ impl Unit {
             failed_in_a_row: 0,
             probe: None,
             experience: Experience::default(),
+            cost,
+            largest_good: 0,
+            limit_strikes: 0,
+            size_trials: 0,
             strikes: BTreeMap::new(),
             quarantine: Quarantine::default(),
             counters: UnitCounters::default(),
@@ -177,7 +198,7 @@ impl Unit {
     fn begin(&mut self, index: usize, now: Mono) {
         let interval = &mut self.intervals[index];
         let deadline = now + interval.every.unwrap_or(LONGEST_SLACK).min(LONGEST_SLACK);
-        let mut running = Running::new(self.next_cycle, deadline, interval.groups.len());
+        let mut running = Running::new(self.next_cycle, deadline, &interval.groups, interval.spare.take());
         self.next_cycle = self.next_cycle.next();
         let spared = |atom: Wanted| self.quarantine.spares(atom, now);
         let alone = |g: &GroupPlan, read: super::Read| {
@@ -232,6 +253,10 @@ impl Unit {
     /// Atoms that a reply brought.
     pub(super) fn note_read(&mut self, index: usize, group: usize, first: u16, end: u16) {
         let group = &mut self.intervals[index].groups[group];
+        let (a, b) = (group.plan.atoms[usize::from(first)], group.plan.atoms[usize::from(end) - 1]);
+        if !a.table.is_bits() {
+            self.largest_good = self.largest_good.max(a.range.hull(b.range).count());
+        }
         for atom in first..end {
             let atom = usize::from(atom);
             group.proven[atom] = true;
@@ -272,9 +297,11 @@ impl Unit {
             },
             groups: running.take_groups(&interval.groups),
         };
+        let answered = running.answered;
+        interval.spare = Some(running);
         self.counters.cycles += 1;
         self.counters.cycle_time.record(now.mono.since(started.mono));
-        if !running.answered {
+        if !answered {
             self.counters.cycles_failed += 1;
             self.note_failed(now.mono, link);
         }
@@ -308,10 +335,73 @@ impl Unit {
         }
     }
 
+    /// Whether a read that nobody answered may have asked for too much: the device answered others in this cycle, and
+    /// never so large a one, nor this. Tried a few times only: each costs timeouts.
+    pub(super) fn may_be_too_much(&self, index: usize, job: &Job) -> bool {
+        let interval = &self.intervals[index];
+        let count = job.range().count();
+        let atoms = usize::from(job.read.first)..usize::from(job.read.end);
+        self.size_trials < SIZE_TRIALS
+            && !job.table().is_bits()
+            && job.atoms() > 1
+            && count > SMALL_READ
+            && count > self.largest_good
+            && interval.running.as_ref().is_some_and(|r| r.answered)
+            && interval.groups[job.group].proven[atoms].iter().all(|proven| !proven)
+    }
+
+    /// Asks for the halves of such a read.
+    pub(super) fn divide(&mut self, index: usize, job: &Job) {
+        self.size_trials += 1;
+        let interval = &mut self.intervals[index];
+        if let Some(running) = &mut interval.running {
+            running.in_flight = false;
+            running.divide(job, &interval.groups);
+        }
+    }
+
+    /// Lowers the quantity that is asked for at once, to the largest that was good in this cycle.
+    fn learn_limit(&mut self, running: &Running) {
+        self.limit_strikes += 1;
+        let limit = running.largest_good();
+        // Once may have been noise on the line.
+        if self.limit_strikes < STRIKES || limit == 0 || limit >= self.limits.registers_per_read {
+            return;
+        }
+        self.limit_strikes = 0;
+        self.limits.registers_per_read = limit;
+        self.counters.learned_limit = Some(limit);
+        for group in self.intervals.iter_mut().flat_map(|i| &mut i.groups) {
+            // A group that must come in one read, or a value that is wider, is asked for as before.
+            if let Ok(plan) =
+                Plan::with_cost(&group.plan.atoms, &self.limits, group.together, &self.experience, self.cost)
+            {
+                group.plan = plan;
+            }
+        }
+    }
+
     /// Plans anew where a cycle showed that reads must be kept apart.
     fn learn(&mut self, index: usize, running: &Running) {
+        if !running.was_divided() {
+            return;
+        }
+        let divisions = running.good_divisions(&self.intervals[index].groups);
+        let too_large = |&(g, middle): &(usize, u16)| {
+            let plan = &self.intervals[index].groups[g].plan;
+            let (before, next) = (plan.atoms[usize::from(middle) - 1], plan.atoms[usize::from(middle)]);
+            let whole = plan.reads.iter().find(|r| r.first < middle && middle < r.end);
+            // Nothing lies between the halves that could have been refused; it was the whole that was too much.
+            !next.table.is_bits()
+                && before.range.end() == u32::from(next.range.start().0)
+                && whole.is_some_and(|r| r.range.count() > SMALL_READ.max(self.largest_good))
+        };
+        if divisions.iter().any(too_large) {
+            self.learn_limit(running);
+            return;
+        }
         let interval = &mut self.intervals[index];
-        for (g, middle) in running.good_divisions(&interval.groups) {
+        for (g, middle) in divisions {
             let atom = interval.groups[g].plan.atoms[usize::from(middle)];
             let place = (atom.table, atom.range.start());
             let strikes = self.strikes.entry(place).or_insert(0);
@@ -321,9 +411,11 @@ impl Unit {
                 self.experience.cuts.insert(place);
             }
         }
-        for group in interval.groups.iter_mut().filter(|_| running.was_divided()) {
+        for group in &mut interval.groups {
             // The same values within the same limits: it was possible before, and experience only parts.
-            if let Ok(plan) = Plan::new(&group.plan.atoms, &self.limits, group.together, &self.experience) {
+            if let Ok(plan) =
+                Plan::with_cost(&group.plan.atoms, &self.limits, group.together, &self.experience, self.cost)
+            {
                 group.plan = plan;
             }
         }
@@ -353,5 +445,9 @@ const LONGEST_SLACK: Duration = Duration::from_secs(1);
 const PROBE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Tries of a `once` group that failed: first and longest pause.
 const ONCE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// So many registers any device gives at once: refusals of smaller reads have other reasons.
+const SMALL_READ: u16 = 16;
+/// Unanswered reads of a device that are divided to see whether they are too large.
+const SIZE_TRIALS: u8 = 8;
 /// As often a read is refused and its halves are good before they stay parted.
 const STRIKES: u8 = 2;

@@ -149,7 +149,7 @@ fn follow(name: &str, pcap: &[u8], table: &str, chunk: usize, asked: fn(Awaited)
                 ear.pending = false;
                 adus.push((adu.transaction.0, adu.unit.0, adu.pdu.to_vec()));
                 if is_reply {
-                    let verdict = judge(&adu, flights.iter().map(|(_, awaited)| *awaited));
+                    let verdict = judge(&adu, flights.iter().map(|(_, awaited)| *awaited), false);
                     match verdict {
                         Verdict::Values(i, outcome) => outcomes.push((Some(flights.remove(i).0), Some(outcome), None)),
                         Verdict::Exception(i, code) => outcomes.push((Some(flights.remove(i).0), None, Some(code))),

@@ -1,7 +1,7 @@
 //! A bus in virtual time before a far end that gives bytes. It sees the bus only as any caller does, and notes every
 //! byte that went either way.
 
-use fieldshadow::modbus::{Address, AddressRange, Envelope, Table, UnitId};
+use fieldshadow::modbus::{Address, AddressRange, Envelope, LineSpeed, Table, UnitId};
 use fieldshadow::model::{Cycle, DeviceId, Generation, GroupId, Interval, Stamp};
 use fieldshadow::poll::{
     Bus, BusOptions, CycleReport, Deed, GroupSetup, IntervalSetup, PartOutcome, UnitSetup, Wanted,
@@ -22,7 +22,11 @@ impl Link {
         let options = BusOptions { spread: false, ..BusOptions::default() };
         match self {
             Self::Tcp => Bus::new(Envelope::mbap(), options),
-            Self::Rtu { .. } | Self::RtuOverTcp => panic!("no such link yet"),
+            Self::Rtu { echo } => Bus::new(
+                Envelope::rtu(),
+                BusOptions { line: Some(LineSpeed { baud: 19_200, bits_per_character: 11 }), echo, ..options },
+            ),
+            Self::RtuOverTcp => Bus::new(Envelope::rtu(), options),
         }
     }
 

@@ -64,6 +64,18 @@ impl Bus {
         self.fail_running(now, Reason::Link, Some(fault));
     }
 
+    /// Closes a connection that nobody needs before the next cycle, where that is wanted.
+    pub(super) fn close_if_idle(&mut self, now: Stamp) {
+        if self.options.close_after_cycle
+            && matches!(self.link, LinkState::Up { .. })
+            && self.in_flight.is_empty()
+            && !self.units.iter().flatten().any(Unit::is_running)
+        {
+            self.drop_connection();
+            self.link = LinkState::Down { not_before: now.mono, fault: None, anew: false };
+        }
+    }
+
     pub(super) fn drop_connection(&mut self) {
         if !matches!(self.link, LinkState::Down { .. }) {
             self.deeds.push_back(Deed::Disconnect);
@@ -115,3 +127,5 @@ impl Bus {
 
 /// Pauses between connects that failed: first and longest.
 pub(super) const RECONNECT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+/// The same for serial ports: to try costs nothing, and an adapter that is plugged in again is to be used at once.
+pub(super) const REOPEN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
