@@ -5,7 +5,9 @@
 
 use crate::document::Document;
 use crate::modbus::mbap::Deframer;
-use crate::modbus::{Address, AddressRange, Envelope, Reply, Table, UnitId};
+use crate::modbus::{
+    Address, AddressRange, Envelope, Expected, LineSpeed, Reply, Table, UnitId, ascii, read_request, rtu,
+};
 use crate::model::{Cycle, DeviceId, Fault, Generation, GroupId, Interval, Stamp};
 use crate::poll::{Bus, BusOptions, CycleReport, GroupSetup, IntervalSetup, PartOutcome, UnitSetup, Wanted};
 use crate::profile::{Dump, Limits, Timing, parse};
@@ -38,6 +40,63 @@ pub fn mbap(bytes: &[u8]) {
     for len in [1, usize::from(first).max(1)] {
         assert_eq!(cut(len), whole, "in segments of {len}");
     }
+}
+
+/// A serial line in RTU. The first two bytes say how what follows comes in pieces and whether the line echoes; a request
+/// for the third byte's quantity is out.
+pub fn rtu(bytes: &[u8]) {
+    let [first, echo, quantity, stream @ ..] = bytes else { return };
+    let (expected, request) = question(*quantity, false);
+    let cut = |len: usize| {
+        let mut ear = rtu::ReplyDeframer::new(echo & 1 == 1);
+        ear.expect(expected, &request);
+        let mut frames = Vec::new();
+        for mut piece in stream.chunks(len) {
+            while let (Some(frame), done) = ear.next(piece) {
+                let mut whole = vec![frame.unit.0];
+                whole.extend_from_slice(frame.pdu);
+                frames.push(whole);
+                piece = &piece[done..];
+            }
+        }
+        frames
+    };
+    for frame in [cut(stream.len().max(1)), cut(usize::from(*first).max(1)), cut(1)].concat() {
+        let mut sealed = frame;
+        rtu::seal(0, &mut sealed);
+        let came = stream.windows(sealed.len()).any(|w| w == sealed);
+        assert!(came, "a frame that never came, with its checksum");
+    }
+}
+
+/// A serial line in ASCII; as [`rtu`].
+pub fn ascii(bytes: &[u8]) {
+    let [first, echo, quantity, stream @ ..] = bytes else { return };
+    let (expected, request) = question(*quantity, true);
+    for len in [stream.len().max(1), usize::from(*first).max(1), 1] {
+        let mut ear = ascii::ReplyDeframer::new(echo & 1 == 1);
+        ear.expect(expected, &request);
+        for mut piece in stream.chunks(len) {
+            while let (Some(frame), done) = ear.next(piece) {
+                assert!((1..=253).contains(&frame.pdu.len()), "a PDU of {} bytes", frame.pdu.len());
+                piece = &piece[done..];
+            }
+        }
+    }
+}
+
+/// A request to unit 1 for holding registers from 0, as it goes out, and what it awaits.
+fn question(quantity: u8, as_ascii: bool) -> (Expected, Vec<u8>) {
+    let range = AddressRange::new(Address(0), u16::from(quantity % 125) + 1);
+    let request = read_request(Table::HoldingRegister, range.unwrap_or_else(|| unreachable!("within the table")));
+    let mut out = Vec::new();
+    let encoded = if as_ascii {
+        ascii::encode_request_frame(UnitId(1), &request, &mut out)
+    } else {
+        rtu::encode_request_frame(UnitId(1), &request, &mut out)
+    };
+    assert_eq!(encoded, Ok(()), "a legal request");
+    (Expected::of(UnitId(1), &request), out)
 }
 
 /// A PDU as the reply to a read: table and quantity from the first three bytes.
@@ -110,6 +169,7 @@ struct World {
     now: Stamp,
     /// The latest request as it went out.
     asked: Vec<u8>,
+    serial: bool,
     /// The number of each interval's latest cycle.
     cycles: BTreeMap<(DeviceId, Interval), Cycle>,
     next_cycle: BTreeMap<DeviceId, Cycle>,
@@ -117,16 +177,21 @@ struct World {
 
 impl World {
     fn new(script: &mut Script<'_>) -> Self {
+        let head = script.byte();
+        let serial = head >= 128;
         let options = BusOptions {
-            in_flight: script.byte() % 20,
+            in_flight: head % 20,
             spread: script.byte() & 1 == 1,
             silent_resets: u32::from(script.byte() % 4),
+            line: (head >= 192).then_some(LineSpeed { baud: 19_200, bits_per_character: 11 }),
+            echo: head & 1 == 1,
             ..BusOptions::default()
         };
         Self {
-            bus: Bus::new(Envelope::mbap(), options),
+            bus: Bus::new(if serial { Envelope::rtu() } else { Envelope::mbap() }, options),
             now: Stamp::default(),
             asked: Vec::new(),
+            serial,
             cycles: BTreeMap::new(),
             next_cycle: BTreeMap::new(),
         }
@@ -179,7 +244,8 @@ impl World {
 
     /// What an honest device would say to the latest request.
     fn reply(&self, script: &mut Script<'_>) -> Vec<u8> {
-        let [t1, t2, _, _, _, _, unit, function, _, _, high, low] = self.asked[..] else { return Vec::new() };
+        let body = if self.serial { self.asked.get(..6) } else { self.asked.get(6..) };
+        let Some(&[unit, function, _, _, high, low]) = body else { return Vec::new() };
         let quantity = usize::from(u16::from_be_bytes([high, low]));
         let pdu = if script.byte().is_multiple_of(8) {
             vec![function | 0x80, script.byte()]
@@ -189,7 +255,12 @@ impl World {
             pdu.resize(count + 2, script.byte());
             pdu
         };
-        [&[t1, t2, 0, 0, 0, pdu.len() as u8 + 1, unit], &pdu[..]].concat()
+        if self.serial {
+            let mut frame = Vec::new();
+            rtu::encode_frame(UnitId(unit), &pdu, &mut frame);
+            return frame;
+        }
+        [&self.asked[..2], &[0, 0, 0, pdu.len() as u8 + 1, unit], &pdu].concat()
     }
 
     /// Puts a device, or takes one off.
@@ -238,7 +309,7 @@ impl World {
             }
             while self.bus.poll_deed().is_some() {}
             let bytes = self.bus.transmit();
-            if let Some(last) = bytes.chunks(12).next_back() {
+            if let Some(last) = bytes.chunks(if self.serial { 8 } else { 12 }).next_back() {
                 self.asked = last.to_vec();
             }
             let count = bytes.len();

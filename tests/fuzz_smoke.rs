@@ -126,6 +126,16 @@ fn mbap() {
 }
 
 #[test]
+fn rtu() {
+    smoke("rtu", fuzz::rtu, vec![]);
+}
+
+#[test]
+fn ascii() {
+    smoke("ascii", fuzz::ascii, vec![]);
+}
+
+#[test]
 fn pdu() {
     smoke("pdu", fuzz::pdu, vec![]);
 }
