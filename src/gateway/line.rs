@@ -5,7 +5,7 @@
 
 use super::Clock;
 use super::alarm::Alarm;
-use crate::modbus::Envelope;
+use crate::modbus::{Envelope, LineSpeed};
 use crate::model::{Cycle, DeviceId, Fault};
 use crate::poll::{Bus, BusOptions, CycleReport, Deed, LinkCounters, PlanErrors, UnitCounters, UnitSetup};
 use crate::transport::{ConnectError, Exchanged, Link, LinkAddress};
@@ -109,12 +109,14 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
     pub fn spawn(address: LinkAddress, clock: Clock, options: LineOptions, on_report: F) -> LineHandle {
         let serial = matches!(address, LinkAddress::Serial(_));
         let name = address.to_string();
+        let LineOptions { mut bus, connect_timeout, trace } = options;
+        bus.line = speed(&address);
         let line = Self {
-            bus: Bus::new(envelope(&address), bus_options(&address, options.bus)),
+            bus: Bus::new(envelope(&address), bus),
             address,
             clock,
-            connect_timeout: options.connect_timeout,
-            trace: options.trace,
+            connect_timeout,
+            trace,
             on_report,
             link: None,
             connecting: None,
@@ -326,18 +328,17 @@ fn fault_of(error: &ConnectError) -> Fault {
 fn envelope(address: &LinkAddress) -> Envelope {
     match address {
         LinkAddress::Tcp(_) | LinkAddress::Tls(_) => Envelope::mbap(),
-        // until the envelopes are there
-        LinkAddress::RtuOverTcp(_) | LinkAddress::Serial(_) => Envelope::mbap(),
+        LinkAddress::Serial(port) if port.ascii => Envelope::ascii(),
+        LinkAddress::RtuOverTcp(_) | LinkAddress::Serial(_) => Envelope::rtu(),
     }
 }
 
-/// What a serial line demands of its bus besides.
-fn bus_options(address: &LinkAddress, mut options: BusOptions) -> BusOptions {
-    if let LinkAddress::Serial(_) = address {
-        // A silent unit is no reason to open the port anew: that would throw the others back as well.
-        options.silent_resets = u32::MAX;
+/// How fast this link is, where it is a serial line of this computer.
+fn speed(address: &LinkAddress) -> Option<LineSpeed> {
+    match address {
+        LinkAddress::Serial(port) => Some(LineSpeed { baud: port.baud, bits_per_character: port.bits_per_character() }),
+        _ => None,
     }
-    options
 }
 
 /// Bytes as people write them: `01 03 00 0A`.
@@ -358,6 +359,8 @@ const ORDERS: usize = 64;
 const RECEIVE_BUFFER: usize = 1040;
 
 #[cfg(test)]
+mod serial_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::modbus::{Address, AddressRange, Table, UnitId};
@@ -369,7 +372,7 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::time::timeout;
 
-    fn setup(name: &str, unit: u8, every_ms: u64, count: u16) -> UnitSetup {
+    pub(super) fn setup(name: &str, unit: u8, every_ms: u64, count: u16) -> UnitSetup {
         let wanted = Wanted { table: Table::HoldingRegister, range: AddressRange::new(Address(0), count).unwrap() };
         UnitSetup {
             device: DeviceId::new(name).unwrap(),
@@ -408,7 +411,7 @@ mod tests {
         (line, rx)
     }
 
-    async fn next(reports: &mut mpsc::UnboundedReceiver<CycleReport>) -> CycleReport {
+    pub(super) async fn next(reports: &mut mpsc::UnboundedReceiver<CycleReport>) -> CycleReport {
         timeout(Duration::from_secs(5), reports.recv()).await.unwrap().unwrap()
     }
 

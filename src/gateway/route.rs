@@ -23,6 +23,7 @@ impl Route {
     /// A line with the options of this route; `bus` has those that are not the route's.
     pub fn options(&self, mut bus: BusOptions) -> LineOptions {
         bus.in_flight = self.in_flight;
+        bus.echo = self.echo;
         LineOptions { bus, trace: self.trace, ..LineOptions::default() }
     }
 }
