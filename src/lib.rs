@@ -8,6 +8,8 @@ pub mod cli;
 pub mod codec;
 pub mod config;
 pub mod document;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gateway;
 pub mod modbus;
 pub mod model;

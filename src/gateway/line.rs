@@ -109,13 +109,14 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
     pub fn spawn(address: LinkAddress, clock: Clock, options: LineOptions, on_report: F) -> LineHandle {
         let serial = matches!(address, LinkAddress::Serial(_));
         let name = address.to_string();
-        let bus = BusOptions { line: speed(&address), ..options.bus };
+        let LineOptions { mut bus, connect_timeout, trace } = options;
+        bus.line = speed(&address);
         let line = Self {
             bus: Bus::new(envelope(&address), bus),
             address,
             clock,
-            connect_timeout: options.connect_timeout,
-            trace: options.trace,
+            connect_timeout,
+            trace,
             on_report,
             link: None,
             connecting: None,

@@ -5,8 +5,6 @@
 //! are views over the frame.
 
 pub mod ascii;
-#[cfg(test)]
-mod captures;
 mod envelope;
 mod expected;
 pub mod mbap;

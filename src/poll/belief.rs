@@ -2,7 +2,7 @@
 
 use super::PartOutcome;
 use super::cycle::Job;
-use crate::modbus::{Adu, Reply, ReplyMismatch, TransactionId, UnitId};
+use crate::modbus::{AddressRange, Adu, Reply, ReplyMismatch, Table, TransactionId, UnitId};
 use crate::model::{Mono, Reason};
 
 /// A request that was sent and not answered yet.
@@ -23,8 +23,29 @@ pub(super) struct InFlight {
     pub(super) flaw: Option<Reason>,
 }
 
-/// What a frame is worth.
-pub(super) enum Verdict {
+/// A read in flight, as far as a frame can be held against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Awaited {
+    /// The transaction id that it went out with.
+    pub transaction: TransactionId,
+    /// Who was asked.
+    pub unit_id: UnitId,
+    /// For what table.
+    pub table: Table,
+    /// For what addresses.
+    pub range: AddressRange,
+}
+
+impl InFlight {
+    pub(super) fn awaited(&self) -> Awaited {
+        let (transaction, unit_id) = (self.transaction, self.unit_id);
+        Awaited { transaction, unit_id, table: self.job.table(), range: self.job.range() }
+    }
+}
+
+/// What a frame is worth. Numbers are places among the reads in flight.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
     /// No request has its transaction id.
     Stray(TransactionId),
     /// It fits this request but for the unit id.
@@ -33,21 +54,23 @@ pub(super) enum Verdict {
     OtherFunction(usize),
     /// It fits this request but for the length.
     OtherLength(usize),
+    /// It refuses this request, with a code.
     Exception(usize, u8),
+    /// It answers this request.
     Values(usize, PartOutcome),
 }
 
-/// Whether a frame answers a request in flight. `any_transaction`: whatever its transaction id.
-pub(super) fn judge(adu: &Adu<'_>, in_flight: &[InFlight], any_transaction: bool) -> Verdict {
-    let Some(i) = in_flight.iter().position(|f| f.transaction == adu.transaction || any_transaction) else {
+/// Whether a frame answers a request in flight, and which. `any_transaction`: whatever its transaction id.
+pub fn judge(adu: &Adu<'_>, in_flight: impl IntoIterator<Item = Awaited>, any_transaction: bool) -> Verdict {
+    let fits = |f: &Awaited| f.transaction == adu.transaction || any_transaction;
+    let Some((i, flight)) = in_flight.into_iter().enumerate().find(|(_, f)| fits(f)) else {
         return Verdict::Stray(adu.transaction);
     };
-    let flight = &in_flight[i];
     if flight.unit_id != adu.unit {
         return Verdict::OtherUnit(i);
     }
-    match Reply::parse(flight.job.table(), flight.job.range(), adu.pdu) {
-        Ok(Reply::Read(reply)) if flight.job.table().is_bits() => {
+    match Reply::parse(flight.table, flight.range, adu.pdu) {
+        Ok(Reply::Read(reply)) if flight.table.is_bits() => {
             Verdict::Values(i, PartOutcome::Bits(reply.bits().collect()))
         }
         Ok(Reply::Read(reply)) => Verdict::Values(i, PartOutcome::Registers(reply.registers().collect())),

@@ -240,7 +240,7 @@ impl Bus {
                 Ok((Some(adu), done)) => {
                     rest = &rest[done..];
                     let unit_id = adu.unit;
-                    let verdict = judge(&adu, &self.in_flight, blind);
+                    let verdict = judge(&adu, self.in_flight.iter().map(InFlight::awaited), blind);
                     self.take_tally();
                     self.apply(now, unit_id, verdict);
                 }

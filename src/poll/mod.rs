@@ -13,6 +13,7 @@ mod setup;
 mod unit;
 
 pub use backoff::Backoff;
+pub use belief::{Awaited, Verdict, judge};
 pub use bus::Bus;
 pub use counters::{Histogram, LinkCounters, Traffic, UnitCounters};
 pub use options::{BusOptions, Deed};

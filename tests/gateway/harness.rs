@@ -197,23 +197,32 @@ impl Subscriber {
 /// Dumps served by pymodbus.
 pub struct Pymodbus {
     child: Option<Killed>,
+    /// On TCP.
     pub port: u16,
+    link: String,
     units: Vec<String>,
 }
 
 impl Pymodbus {
+    /// Over Modbus TCP.
     pub fn start(units: &[(u8, &Path)]) -> Option<Self> {
+        let port = free_port();
+        Some(Self { port, ..Self::on(&format!("tcp:{port}"), units)? })
+    }
+
+    /// On any link that `peers/modbus_server.py` knows.
+    pub fn on(link: &str, units: &[(u8, &Path)]) -> Option<Self> {
         let units = units.iter().map(|(unit, dump)| format!("{unit}={}", dump.display())).collect();
-        let mut server = Self { child: None, port: free_port(), units };
+        let mut server = Self { child: None, port: 0, link: link.to_owned(), units };
         server.run().then_some(server)
     }
 
-    /// Starts it (again) on its port.
+    /// Starts it (again) on its link.
     pub fn run(&mut self) -> bool {
         let Some(python) = python() else { return false };
         let mut child = Command::new(python)
             .arg(root().join("tests/gateway/peers/modbus_server.py"))
-            .arg(self.port.to_string())
+            .arg(&self.link)
             .args(&self.units)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -312,6 +321,11 @@ impl Gateway {
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    /// Of the running gateway.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
     }
 
     pub fn log(&self) -> String {

@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no outside")]
 
 mod commands;
+mod foreign;
 mod harness;
 mod road;
 mod simulated;

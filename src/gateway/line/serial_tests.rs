@@ -83,8 +83,9 @@ async fn answer(
         reply.extend(check);
         // As long as both take on the wire; a sleep of the thread is precise enough.
         std::thread::sleep(Duration::from_secs(1) * 11 * (8 + reply.len() as u32) / BAUD);
-        far.write_all(&reply).await.unwrap();
+        // Before it goes out: who loses the processor between the two would measure too little.
         replied = Some(Instant::now());
+        far.write_all(&reply).await.unwrap();
     }
 }
 
