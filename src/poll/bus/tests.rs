@@ -139,16 +139,16 @@ impl World {
     }
 }
 
-fn is_good(report: &CycleReport) -> bool {
+pub(super) fn is_good(report: &CycleReport) -> bool {
     report.groups.iter().flat_map(|g| &g.parts).all(|p| matches!(p.outcome, PartOutcome::Registers(_)))
 }
 
-fn outcomes(report: &CycleReport) -> Vec<(u16, u16, PartOutcome)> {
+pub(super) fn outcomes(report: &CycleReport) -> Vec<(u16, u16, PartOutcome)> {
     let parts = report.groups.iter().flat_map(|g| &g.parts);
     parts.map(|p| (p.range.start().0, p.range.count(), p.outcome.clone())).collect()
 }
 
-fn registers(words: &[u16]) -> PartOutcome {
+pub(super) fn registers(words: &[u16]) -> PartOutcome {
     PartOutcome::Registers(words.to_vec())
 }
 
@@ -179,7 +179,7 @@ fn wanted(values: &[(u16, u16)]) -> Vec<Wanted> {
 }
 
 /// A device with one group.
-fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSetup {
+pub(super) fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSetup {
     UnitSetup {
         device: DeviceId::new(name).unwrap(),
         generation: Generation(1),
@@ -195,7 +195,7 @@ fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSet
     }
 }
 
-fn at_once() -> BusOptions {
+pub(super) fn at_once() -> BusOptions {
     BusOptions { spread: false, ..BusOptions::default() }
 }
 
@@ -208,7 +208,7 @@ fn script(replies: &'static [&'static [(u64, &'static str)]]) -> impl FnMut(&Ask
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(super) fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
 }
 
