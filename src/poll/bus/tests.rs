@@ -910,3 +910,32 @@ fn shd_012_a_cycle_is_reported_once_all_its_parts_have_come() {
     assert_eq!((ms(report.started), ms(report.first_reply), ms(report.ended)), (1, 41, 121));
     assert_eq!(report.groups[0].parts.iter().map(|p| ms(p.received)).collect::<Vec<_>>(), [41, 81, 121]);
 }
+
+#[test]
+fn f03_a_converter_with_its_own_transaction_ids_is_bad_or_believed_by_choice() {
+    for ignore_transaction_id in [false, true] {
+        let options = BusOptions { ignore_transaction_id, in_flight: 4, ..at_once() };
+        let mut world = World::new(options, |_: &Asked| {
+            vec![(5, Far::Bytes(hex("FF 02 00 00 00 13 01 03 10 00 05 00 01 01 04 30 30 30 30 30 30 30 30 30 30")))]
+        });
+        world.put(device("one", 1, 1000, &[(3, 8)]));
+        world.run_until(60_900);
+        assert_eq!(world.good("one"), if ignore_transaction_id { 61 } else { 0 });
+        let counters = world.bus.counters();
+        assert_eq!(counters.reconnects, 0);
+        assert_eq!(counters.transaction_mismatch >= 10, !ignore_transaction_id);
+        assert_eq!(world.most_in_flight, 1);
+    }
+}
+
+#[test]
+fn f29_the_connection_is_closed_between_cycles_where_asked_for() {
+    let options = BusOptions { close_after_cycle: true, ..at_once() };
+    let mut world = World::new(options, good_after(10));
+    world.put(device("one", 1, 1000, &[(0, 1), (10, 1)]));
+    for second in 0..5 {
+        world.run_until(second * 1000 + 500);
+        assert!(matches!(world.bus.link, LinkState::Down { .. }), "free for others at {second}.5 s");
+    }
+    assert_eq!((world.good("one"), world.bus.counters().reconnects), (5, 4));
+}
