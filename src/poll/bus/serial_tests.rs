@@ -198,21 +198,22 @@ fn f23_a_dead_unit_on_a_line_costs_one_timeout_a_step() {
 
 #[test]
 fn f20_a_late_reply_is_never_the_next_blocks() {
-    // A is late by each of these once; B, as long, is asked next.
+    // The second of three blocks is late by each of these once; the third, as long, is asked next.
     for late in [1, 30, 100, 250, 299, 330] {
         let mut first = true;
         let mut wire = Wire::new(serial(), move |a| {
-            let after = if std::mem::take(&mut first) { 300_000 + late * 1000 } else { 5000 };
-            vec![(after, reply(a, |address| if address == 0 { 5 } else { 7 }))]
+            let is_late = a.address == 10 && std::mem::take(&mut first);
+            let after = if is_late { 300_000 + late * 1000 } else { 5000 };
+            vec![(after, reply(a, |address| if address == 10 { 5 } else { 7 }))]
         });
-        let mut setup = device("one", 1, 2000, &[(0, 1), (10, 1)]);
+        let mut setup = device("one", 1, 2000, &[(0, 1), (10, 1), (20, 1)]);
         setup.timing.retries = 0;
         wire.put(setup);
         wire.put(device("two", 2, 2000, &[(20, 1)]));
         wire.run_until(9_900_000);
         for report in wire.of("one") {
             for (address, _, outcome) in outcomes(report) {
-                let right = registers(&[if address == 0 { 5 } else { 7 }]);
+                let right = registers(&[if address == 10 { 5 } else { 7 }]);
                 assert!(outcome == right || matches!(outcome, PartOutcome::Fault(_)), "{late}: {address} {outcome:?}");
             }
         }
