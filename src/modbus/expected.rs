@@ -58,7 +58,7 @@ impl Expected {
     }
 
     /// Length of the awaited PDU, in bytes; the least where it is not known.
-    pub fn pdu_len(&self) -> usize {
+    pub fn pdu_len(self) -> usize {
         match self.shape {
             Shape::Counted(n) => 2 + usize::from(n),
             Shape::Fixed(n) => 1 + usize::from(n),
@@ -67,7 +67,7 @@ impl Expected {
     }
 
     /// Whether a PDU that begins so can be the one awaited. An exception always has two bytes.
-    pub(super) fn fit(&self, pdu: &[u8]) -> Fit {
+    pub(super) fn fit(self, pdu: &[u8]) -> Fit {
         match *pdu {
             [] => Fit::Begun,
             [f, ..] if f == self.function | 0x80 => Fit::Len(2),
@@ -88,8 +88,7 @@ impl Expected {
 /// Whether a PDU that begins so can be anybody's reply. For functions of known shape only.
 pub(super) fn fit_any_reply(pdu: &[u8]) -> Fit {
     match *pdu {
-        [] => Fit::Begun,
-        [1..=4 | 23] => Fit::Begun,
+        [] | [1..=4 | 23] => Fit::Begun,
         [1..=4 | 23, n, ..] if n > 0 && usize::from(n) + 2 <= MAX_PDU_LEN => Fit::Len(2 + usize::from(n)),
         [5 | 6 | 15 | 16, ..] => Fit::Len(5),
         [22, ..] => Fit::Len(7),
@@ -102,13 +101,12 @@ pub(super) fn fit_any_reply(pdu: &[u8]) -> Fit {
 /// Whether a PDU that begins so can be a request.
 pub(super) fn fit_any_request(pdu: &[u8]) -> Fit {
     match *pdu {
-        [] => Fit::Begun,
         [1..=6 | 8, ..] => Fit::Len(5),
         [7 | 11 | 12 | 17, ..] => Fit::Len(1),
         [15 | 16, _, _, _, _, n, ..] => within(6 + usize::from(n)),
         [22, ..] => Fit::Len(7),
         [23, _, _, _, _, _, _, _, _, n, ..] => within(10 + usize::from(n)),
-        [15 | 16 | 23, ..] => Fit::Begun,
+        [] | [15 | 16 | 23, ..] => Fit::Begun,
         [f, ..] if f < 0x80 => Fit::Any,
         _ => Fit::No,
     }

@@ -758,4 +758,6 @@ const BUSY_RETRIES: u32 = 3;
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
+mod serial_tests;
+#[cfg(test)]
 mod tests;

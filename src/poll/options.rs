@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// How a bus behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of the user, each by itself")]
 pub struct BusOptions {
     /// Requests unanswered at one time, 1 to 16. Default 1: serial gateways keep no more, and lose or mix the rest. Always 1
     /// where replies carry no transaction id.

@@ -216,4 +216,27 @@ mod tests {
         let errors = setup.plans().unwrap_err();
         assert_eq!(errors.iter().map(|e| e.0).collect::<Vec<_>>(), [GroupId(1)]);
     }
+
+    #[test]
+    fn a_cycle_costs_what_it_takes_on_the_wire() {
+        let wanted = vec![Wanted { table: Table::HoldingRegister, range: AddressRange::new(Address(0), 20).unwrap() }];
+        let setup = UnitSetup {
+            device: DeviceId::new("d").unwrap(),
+            generation: Generation(1),
+            unit_id: UnitId(1),
+            limits: Limits::default(),
+            timing: Timing::default(),
+            intervals: vec![IntervalSetup {
+                interval: Interval(0),
+                every: None,
+                groups: vec![GroupSetup { group: GroupId(4), together: false, wanted }],
+            }],
+            first_cycle: Cycle(1),
+        };
+        let [cost] = setup.cost(Some(LineSpeed { baud: 19_200, bits_per_character: 11 }))[..] else { panic!() };
+        assert_eq!((cost.group, cost.requests, cost.registers, cost.bits), (GroupId(4), 1, 20, 0));
+        // 53 characters of 0.573 ms and two silences of 2.005 ms.
+        assert_eq!(cost.time.unwrap().as_micros() / 10, 3437);
+        assert_eq!(setup.cost(None)[0].time, None);
+    }
 }

@@ -336,18 +336,16 @@ impl Unit {
     }
 
     /// Whether a read that nobody answered may have asked for too much: the device answered others in this cycle, and
-    /// never so large a one, nor this. Tried a few times only: each costs timeouts.
+    /// never so large a one. Tried a few times only: each costs timeouts.
     pub(super) fn may_be_too_much(&self, index: usize, job: &Job) -> bool {
         let interval = &self.intervals[index];
         let count = job.range().count();
-        let atoms = usize::from(job.read.first)..usize::from(job.read.end);
         self.size_trials < SIZE_TRIALS
             && !job.table().is_bits()
             && job.atoms() > 1
             && count > SMALL_READ
             && count > self.largest_good
             && interval.running.as_ref().is_some_and(|r| r.answered)
-            && interval.groups[job.group].proven[atoms].iter().all(|proven| !proven)
     }
 
     /// Asks for the halves of such a read.

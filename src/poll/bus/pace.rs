@@ -92,7 +92,7 @@ impl Pace {
         let answers = self.of(unit_id);
         let late = (sent_end + answers.longest).since(now);
         let until = now + patience.min(RECOVERY_MAX).max(late.min(LATEST));
-        answers.longest = answers.longest - answers.longest / 8;
+        answers.longest = answers.longest / 8 * 7;
         answers.owed = Some(Owed { sent_end, until });
         self.hushed_until = self.hushed_until.max(now + late.min(RECOVERY_MAX));
     }

@@ -139,16 +139,16 @@ impl World {
     }
 }
 
-fn is_good(report: &CycleReport) -> bool {
+pub(super) fn is_good(report: &CycleReport) -> bool {
     report.groups.iter().flat_map(|g| &g.parts).all(|p| matches!(p.outcome, PartOutcome::Registers(_)))
 }
 
-fn outcomes(report: &CycleReport) -> Vec<(u16, u16, PartOutcome)> {
+pub(super) fn outcomes(report: &CycleReport) -> Vec<(u16, u16, PartOutcome)> {
     let parts = report.groups.iter().flat_map(|g| &g.parts);
     parts.map(|p| (p.range.start().0, p.range.count(), p.outcome.clone())).collect()
 }
 
-fn registers(words: &[u16]) -> PartOutcome {
+pub(super) fn registers(words: &[u16]) -> PartOutcome {
     PartOutcome::Registers(words.to_vec())
 }
 
@@ -179,7 +179,7 @@ fn wanted(values: &[(u16, u16)]) -> Vec<Wanted> {
 }
 
 /// A device with one group.
-fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSetup {
+pub(super) fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSetup {
     UnitSetup {
         device: DeviceId::new(name).unwrap(),
         generation: Generation(1),
@@ -195,7 +195,7 @@ fn device(name: &str, unit: u8, every_ms: u64, values: &[(u16, u16)]) -> UnitSet
     }
 }
 
-fn at_once() -> BusOptions {
+pub(super) fn at_once() -> BusOptions {
     BusOptions { spread: false, ..BusOptions::default() }
 }
 
@@ -208,7 +208,7 @@ fn script(replies: &'static [&'static [(u64, &'static str)]]) -> impl FnMut(&Ask
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(super) fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
 }
 
@@ -925,4 +925,33 @@ fn a_device_put_anew_keeps_the_silence_that_it_is_due() {
     world.put(slow(500));
     world.run_until(100);
     assert_eq!(world.asked.iter().map(|a| a.at_ms).collect::<Vec<_>>(), [1, 46]);
+}
+
+#[test]
+fn f03_a_converter_with_its_own_transaction_ids_is_bad_or_believed_by_choice() {
+    for ignore_transaction_id in [false, true] {
+        let options = BusOptions { ignore_transaction_id, in_flight: 4, ..at_once() };
+        let mut world = World::new(options, |_: &Asked| {
+            vec![(5, Far::Bytes(hex("FF 02 00 00 00 13 01 03 10 00 05 00 01 01 04 30 30 30 30 30 30 30 30 30 30")))]
+        });
+        world.put(device("one", 1, 1000, &[(3, 8)]));
+        world.run_until(60_900);
+        assert_eq!(world.good("one"), if ignore_transaction_id { 61 } else { 0 });
+        let counters = world.bus.counters();
+        assert_eq!(counters.reconnects, 0);
+        assert_eq!(counters.transaction_mismatch >= 10, !ignore_transaction_id);
+        assert_eq!(world.most_in_flight, 1);
+    }
+}
+
+#[test]
+fn f29_the_connection_is_closed_between_cycles_where_asked_for() {
+    let options = BusOptions { close_after_cycle: true, ..at_once() };
+    let mut world = World::new(options, good_after(10));
+    world.put(device("one", 1, 1000, &[(0, 1), (10, 1)]));
+    for second in 0..5 {
+        world.run_until(second * 1000 + 500);
+        assert!(matches!(world.bus.link, LinkState::Down { .. }), "free for others at {second}.5 s");
+    }
+    assert_eq!((world.good("one"), world.bus.counters().reconnects), (5, 4));
 }
