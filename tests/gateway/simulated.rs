@@ -304,7 +304,8 @@ async fn poll(route: Route, clock: Clock, polls: usize, fault: &str) -> usize {
             limits: Limits::default(),
             // A unit that misses some replies is never offline here: its polls do not slow down.
             timing: Timing {
-                timeout: Duration::from_millis(10),
+                // Long against what a busy machine costs a reply: one that comes even later looks like the next one.
+                timeout: Duration::from_millis(100),
                 retries: 0,
                 offline_after: u32::MAX,
                 ..Timing::default()
@@ -391,7 +392,7 @@ async fn polls_on_a_line(fault: &str, echo: bool) -> usize {
 
 #[tokio::test]
 async fn f01_late_replies_over_tcp_give_no_wrong_value() {
-    assert!(polls_over_tcp("late=15ms@20").await > POLLS / 2);
+    assert!(polls_over_tcp("late=150ms@200").await > POLLS / 2);
 }
 
 #[tokio::test]
@@ -407,7 +408,7 @@ async fn noise_over_tcp_gives_no_wrong_value() {
 
 #[tokio::test]
 async fn f20_late_replies_on_a_line_give_no_wrong_value() {
-    assert!(polls_on_a_line("late=15ms@50", false).await > POLLS / 2);
+    assert!(polls_on_a_line("late=150ms@400", false).await > POLLS / 2);
 }
 
 #[tokio::test]
