@@ -177,12 +177,9 @@ groups:
         assert_eq!(judged(&good), Some(Fit { confidence: Confidence::Likely, read: 4, telling: 3 }));
         let zeros = [(0, 0), (1, 0), (2, 1), (9, 0), (20, 0)];
         assert_eq!(judged(&zeros), Some(Fit { confidence: Confidence::Possible, read: 4, telling: 1 }));
-        for (address, word, why) in [
-            (2, 7, "no label"),
-            (20, 101, "above its limit"),
-            (0, 0x0001, "no float of this world"),
-            (0, 0x7F80, "infinite"),
-        ] {
+        for (address, word, why) in
+            [(2, 7, "no label"), (20, 101, "above its limit"), (0, 0x0001, "no float of this world")]
+        {
             let mut wrong = good;
             wrong.iter_mut().filter(|(a, _)| *a == address).for_each(|(_, w)| *w = word);
             assert_eq!(judged(&wrong), None, "{why}");

@@ -208,8 +208,8 @@ async fn watch(asked: &Asked, every: Duration, json: bool) -> Result<(), Failure
                 Condition::Reachable => "reachable".to_owned(),
                 Condition::Unreachable(fault) => StatusReason::Unreachable(fault).to_string(),
             };
-            let head = format!("{redraw}{} at {}, unit {}: {state}", Clock::wall(), asked.link.address, asked.unit_id);
-            print::table(&format!("{head}\n"), &twin, &asked.profile)?
+            let title = format!("{redraw}{} at {}, unit {}: {state}", Clock::wall(), asked.link.address, asked.unit_id);
+            print::table(&format!("{title}\n"), &twin, &asked.profile)?
         };
         if !there {
             break;

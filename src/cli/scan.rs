@@ -12,6 +12,7 @@ use crate::transport::LinkAddress;
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub(super) struct Words {
     /// Only say who answers; try no profiles.
     #[arg(long)]
     units_only: bool,
-    /// The result as JSON: {"units":[{"unit_id":1,"response_ms":12.3,"profiles":[…]}]}.
+    /// The result as JSON: `{"units":[{"unit_id":1,"response_ms":12.3,"profiles":[…]}]}`.
     #[arg(long)]
     json: bool,
 }
@@ -74,13 +75,13 @@ pub(super) fn run(asked: &Words) -> Result<(), Failure> {
 
 async fn scan(asked: &Words, address: &LinkAddress) -> Result<Vec<Found>, Failure> {
     let profiles: Vec<_> = if asked.units_only { Vec::new() } else { profiles() };
-    let mut asker = Asker::new(address, asked.timeout, Duration::from_secs(1) / asked.rate);
+    let mut questions = Asker::new(address, asked.timeout, Duration::from_secs(1) / asked.rate);
     let progress = Progress::new();
     let first = AddressRange::new(Address(0), 1).expect("one register");
     let mut found: Vec<Found> = Vec::new();
     for (n, unit) in asked.units.0.iter().enumerate() {
         progress.show(&format!("unit {unit}: {n} of {} asked, {} found", asked.units.0.len(), found.len()));
-        let heard = asker.ask(*unit, Table::HoldingRegister, first).await?;
+        let heard = questions.ask(*unit, Table::HoldingRegister, first).await?;
         let exception = match heard.what {
             What::Silent => continue,
             What::Refused(code) => Some(code),
@@ -91,7 +92,7 @@ async fn scan(asked: &Words, address: &LinkAddress) -> Result<Vec<Found>, Failur
     let count = found.len();
     for (n, one) in found.iter_mut().take(MOST_TRIED).enumerate() {
         progress.show(&format!("unit {}: which profile fits? ({} of {count})", one.unit, n + 1));
-        one.fits = fits(&mut asker, one.unit, &profiles).await?;
+        one.fits = fits(&mut questions, one.unit, &profiles).await?;
     }
     progress.end();
     if count > MOST_TRIED {
@@ -100,7 +101,7 @@ async fn scan(asked: &Words, address: &LinkAddress) -> Result<Vec<Found>, Failur
              id, most likely"
         );
     }
-    asker.line.stop().await;
+    questions.line.stop().await;
     Ok(found)
 }
 
@@ -125,17 +126,18 @@ async fn fits(
         for (n, point) in looks.iter().enumerate() {
             let Some((table, range)) = fit::place(profile, *point) else { continue 'profiles };
             let key = (table, range.start().0, range.count());
-            if !known.contains_key(&key) {
-                known.insert(key, asker.ask(unit, table, range).await?.what);
-            }
-            match known.get(&key) {
-                Some(What::Registers(words)) => (range.start().0..).zip(words).for_each(|(a, word)| {
+            let what = match known.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => unknown.insert(asker.ask(unit, table, range).await?.what),
+            };
+            match what {
+                What::Registers(words) => (range.start().0..).zip(words).for_each(|(a, word)| {
                     dump.set_register(table, Address(a), *word);
                 }),
-                Some(What::Bits(bits)) => (range.start().0..).zip(bits).for_each(|(a, bit)| {
+                What::Bits(bits) => (range.start().0..).zip(bits).for_each(|(a, bit)| {
                     dump.set_bit(table, Address(a), *bit);
                 }),
-                _ => continue 'profiles,
+                What::Refused(_) | What::Silent => continue 'profiles,
             }
             if fit::judge(profile, &looks[..=n], &dump).is_none() {
                 continue 'profiles;
@@ -308,9 +310,9 @@ fn as_table(found: &[Found], tried: bool) -> String {
             (true, false) => String::new(),
         };
         if let Some(code) = one.exception {
-            said = format!("{said}  [exception {code} to register 0]").trim_start().to_owned();
+            let _ = write!(said, "  [exception {code} to register 0]");
         }
-        let _ = writeln!(out, "{:>4}  {milliseconds:>10}  {}", one.unit.0, said.trim_end());
+        let _ = writeln!(out, "{:>4}  {milliseconds:>10}  {}", one.unit.0, said.trim());
     }
     out
 }

@@ -21,9 +21,8 @@ enum Frames {
 /// Starts writing every byte of the lines that are traced. Nothing else is logged by this process.
 pub(super) fn start(link: &LinkAddress) {
     let frames = match link {
-        LinkAddress::RtuOverTcp(_) => Frames::Rtu,
         LinkAddress::Serial(port) if port.ascii => Frames::Ascii,
-        LinkAddress::Serial(_) => Frames::Rtu,
+        LinkAddress::RtuOverTcp(_) | LinkAddress::Serial(_) => Frames::Rtu,
         _ => Frames::Mbap,
     };
     // Were there a log already, there would be two.

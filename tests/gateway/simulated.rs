@@ -284,7 +284,7 @@ fn tag(unit: u8, block: u16) -> u16 {
 
 /// Polls two such devices until so many replies were believed; panics at the first value that was not in that register
 /// between the cycle's begin and end.
-async fn poll(route: Route, clock: Clock, polls: usize, fault: &str) {
+async fn poll(route: Route, clock: Clock, polls: usize, fault: &str) -> usize {
     let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
     let options = route.options(BusOptions { spread: false, ..BusOptions::default() });
     let line = Line::spawn(route.address, clock, options, move |report| drop(sender.send(report)));
@@ -304,7 +304,8 @@ async fn poll(route: Route, clock: Clock, polls: usize, fault: &str) {
             limits: Limits::default(),
             // A unit that misses some replies is never offline here: its polls do not slow down.
             timing: Timing {
-                timeout: Duration::from_millis(10),
+                // Long against what a busy machine costs a reply: one that comes even later looks like the next one.
+                timeout: Duration::from_millis(100),
                 retries: 0,
                 offline_after: u32::MAX,
                 ..Timing::default()
@@ -347,8 +348,8 @@ async fn poll(route: Route, clock: Clock, polls: usize, fault: &str) {
         began.elapsed().as_secs_f64(),
         counters.traffic
     );
-    assert!(good > polls / 2, "{fault}: only {good} of {polls}");
     line.stop().await;
+    good
 }
 
 fn faults(text: &str) -> Faults {
@@ -360,16 +361,17 @@ fn faults(text: &str) -> Faults {
 /// As many as the acceptance asks for.
 const POLLS: usize = 10_000;
 
-async fn polls_over_tcp(fault: &str, polls: usize) {
+async fn polls_over_tcp(fault: &str) -> usize {
     let clock = Clock::start();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = LinkAddress::Tcp(listener.local_addr().unwrap().to_string().parse().unwrap());
     let server = tcp::serve(listener, vec![telltale(1, clock), telltale(2, clock)], faults(fault));
-    poll(address.into(), clock, polls, fault).await;
+    let good = poll(address.into(), clock, POLLS, fault).await;
     server.stop().await;
+    good
 }
 
-async fn polls_on_a_line(fault: &str, echo: bool) {
+async fn polls_on_a_line(fault: &str, echo: bool) -> usize {
     let clock = Clock::start();
     let port = serial::Port::pty(None, None).unwrap();
     let address = LinkAddress::Serial(SerialPort {
@@ -383,36 +385,38 @@ async fn polls_on_a_line(fault: &str, echo: bool) {
     });
     let devices = vec![telltale(1, clock), telltale(2, clock)];
     let server = serial::serve(port, Framing::Rtu, devices, faults(fault)).unwrap();
-    poll(Route { echo, ..Route::from(address) }, clock, POLLS, fault).await;
+    let good = poll(Route { echo, ..Route::from(address) }, clock, POLLS, fault).await;
     server.stop().unwrap();
+    good
 }
 
 #[tokio::test]
 async fn f01_late_replies_over_tcp_give_no_wrong_value() {
-    polls_over_tcp("late=15ms@20", POLLS).await;
+    assert!(polls_over_tcp("late=150ms@200").await > POLLS / 2);
 }
 
 #[tokio::test]
 async fn echoes_over_tcp_give_no_wrong_value() {
-    polls_over_tcp("echo", POLLS).await;
+    // An echo has the transaction id and not the length: it spoils its read, and must do no more.
+    polls_over_tcp("echo").await;
 }
 
 #[tokio::test]
 async fn noise_over_tcp_gives_no_wrong_value() {
-    polls_over_tcp("noise=500", POLLS).await;
+    assert!(polls_over_tcp("noise=500").await > POLLS / 2);
 }
 
 #[tokio::test]
 async fn f20_late_replies_on_a_line_give_no_wrong_value() {
-    polls_on_a_line("late=15ms@50", false).await;
+    assert!(polls_on_a_line("late=150ms@400", false).await > POLLS / 2);
 }
 
 #[tokio::test]
 async fn f13_echoes_on_a_line_give_no_wrong_value() {
-    polls_on_a_line("echo", true).await;
+    assert!(polls_on_a_line("echo", true).await > POLLS / 2);
 }
 
 #[tokio::test]
 async fn f15_f16_noise_on_a_line_gives_no_wrong_value() {
-    polls_on_a_line("noise=10%", false).await;
+    assert!(polls_on_a_line("noise=10%", false).await > POLLS / 2);
 }
