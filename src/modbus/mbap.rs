@@ -91,11 +91,13 @@ pub struct Deframer {
     spent: bool,
     /// How many bytes the last exception announced beyond its code: they may follow or not.
     surplus: usize,
+    /// So many of them did follow, and are still to be passed over.
+    skip: usize,
 }
 
 impl Default for Deframer {
     fn default() -> Self {
-        Self { held: [0; MAX_ADU_LEN], len: 0, spent: false, surplus: 0 }
+        Self { held: [0; MAX_ADU_LEN], len: 0, spent: false, surplus: 0, skip: 0 }
     }
 }
 
@@ -111,6 +113,15 @@ impl Deframer {
         }
         if self.surplus > 0 && !self.skip_surplus(&mut rest) {
             return Ok((None, input.len() - rest.len()));
+        }
+        if self.skip > 0 {
+            // Decided once, whatever these bytes look like further on.
+            let from_held = self.skip.min(self.len);
+            self.held.copy_within(from_held..self.len, 0);
+            self.len -= from_held;
+            let from_input = (self.skip - from_held).min(rest.len());
+            rest = &rest[from_input..];
+            self.skip -= from_held + from_input;
         }
         if self.len == 0
             && let Some((need, surplus)) = adu_len(rest)?
@@ -156,20 +167,11 @@ impl Deframer {
             self.hold(input, 6);
             return false;
         }
+        let surplus = std::mem::take(&mut self.surplus);
         if adu_len(&begin).is_err() {
             // No header here: the announced bytes came, and it begins after them.
-            let from_held = self.surplus.min(self.len);
-            self.held.copy_within(from_held..self.len, 0);
-            self.len -= from_held;
-            self.surplus -= from_held;
-            let from_input = self.surplus.min(input.len());
-            *input = &input[from_input..];
-            self.surplus -= from_input;
-            if self.surplus > 0 {
-                return false;
-            }
+            self.skip = surplus;
         }
-        self.surplus = 0;
         true
     }
 }
