@@ -159,7 +159,9 @@ groups:
     fn judged(words: &[(u16, u16)]) -> Option<Fit> {
         let profile = profile();
         let mut dump = Dump::default();
-        words.iter().for_each(|(a, w)| dump.set_register(Table::HoldingRegister, Address(*a), *w));
+        for (a, w) in words {
+            dump.set_register(Table::HoldingRegister, Address(*a), *w);
+        }
         judge(&profile, &looks(&profile), &dump)
     }
 

@@ -336,7 +336,9 @@ mod tests {
             Pretend::still(dump)
         };
         let mut all = Faults::default();
-        faults.iter().for_each(|fault| all.add(fault).unwrap());
+        for fault in faults {
+            all.add(fault).unwrap();
+        }
         let port = Port::pty(None, speed).unwrap();
         let server = serve(port, framing, vec![(UnitId(1), device()), (UnitId(7), device())], all).unwrap();
         let client = OpenOptions::new().read(true).write(true).open(server.path()).unwrap();

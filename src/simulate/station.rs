@@ -198,7 +198,9 @@ mod tests {
         let mut dump = Dump::default();
         (0..10).for_each(|a| dump.set_register(Table::HoldingRegister, Address(a), 100 + a));
         let mut all = Faults::default();
-        faults.iter().for_each(|fault| all.add(fault).unwrap());
+        for fault in faults {
+            all.add(fault).unwrap();
+        }
         Station::new(framing, vec![(UnitId(1), Pretend::still(dump))], all)
     }
 
