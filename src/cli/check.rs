@@ -1,11 +1,9 @@
 //! `fieldshadow check`: every mistake in the user's files, at once. Nothing is contacted.
 
+use super::plan::Plans;
 use super::{Failure, print, run, words};
-use crate::config::{Checked, DeviceSetup, Links, Purpose, check_paths};
+use crate::config::{Checked, Links, Purpose, check_paths};
 use crate::document::Diagnostics;
-use crate::model::{Cycle, Generation};
-use crate::poll::UnitSetup;
-use crate::profile::Intervals;
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -55,10 +53,15 @@ pub(super) fn run(asked: &Words) -> Result<(), Failure> {
         if !found.diagnostics.is_empty() {
             eprintln!("{}", found.diagnostics.render().trim_end());
         }
-        let mut plan = String::new();
+        let mut plans = Plans::default();
         for device in &found.devices {
-            plan.push_str(&plan_of(device));
+            plans.add(device);
         }
+        plans.close();
+        for warning in &plans.warnings {
+            eprintln!("warning: {warning}");
+        }
+        let mut plan = plans.text;
         if !found.diagnostics.has_errors() {
             let _ =
                 writeln!(plan, "{} profiles and {} devices without errors", found.profiles.len(), found.devices.len());
@@ -72,17 +75,4 @@ fn add(found: &mut Checked, more: Checked) {
     found.diagnostics.append(more.diagnostics);
     found.profiles.extend(more.profiles);
     found.devices.extend(more.devices);
-}
-
-/// What polling a device costs: each group's requests.
-fn plan_of(setup: &DeviceSetup) -> String {
-    let mut text = format!(
-        "{}: {} {} at {}, unit {}\n",
-        setup.device, setup.profile.name, setup.profile.version, setup.link, setup.unit_id
-    );
-    let layout = setup.profile.layout(&Intervals::new());
-    let unit =
-        UnitSetup::from_profile(setup.device.clone(), Generation(1), setup.unit_id, &setup.profile, &layout, Cycle(1));
-    text.push_str(&super::profile::plan_lines(&setup.profile, &unit));
-    text
 }

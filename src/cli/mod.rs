@@ -6,6 +6,7 @@ mod decode;
 mod demo;
 mod fit;
 mod link_words;
+mod plan;
 mod print;
 mod profile;
 mod read;

@@ -1,13 +1,12 @@
 //! `fieldshadow profile`: lists, shows and tests what kinds of devices are known.
 
-use super::{Failure, print, words};
+use super::{Failure, plan, print, words};
 use crate::codec::run_profile_test;
 use crate::config::{ProfileFile, check_paths};
-use crate::document::duration_text;
-use crate::modbus::UnitId;
+use crate::modbus::{LineSpeed, UnitId};
 use crate::model::{Cycle, DeviceId, Generation};
 use crate::poll::UnitSetup;
-use crate::profile::{Access, DeviceProfile, Intervals};
+use crate::profile::{Access, Intervals, Parity};
 use clap::{Args, Subcommand};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -84,7 +83,15 @@ fn show(file: &ProfileFile) -> Result<(), Failure> {
     let layout = profile.layout(&Intervals::new());
     let device = DeviceId::new("any").map_err(|error| Failure::User(error.to_string()))?;
     let unit = UnitSetup::from_profile(device, Generation(1), UnitId(1), profile, &layout, Cycle(1));
-    text.push_str(&plan_lines(profile, &unit));
+    text.push_str(&plan::of_profile(profile, &unit, None));
+    // What the same costs on a line at the device's factory setting, where the profile tells it.
+    let serial = &profile.serial;
+    if let (Some(baud), Some(data_bits)) = (serial.baud, serial.data_bits) {
+        let parity = u8::from(serial.parity.is_some_and(|parity| parity != Parity::None));
+        let bits_per_character = 1 + data_bits + parity + serial.stop_bits.unwrap_or(1);
+        let _ = writeln!(text, "on a serial line at {baud} baud:");
+        text.push_str(&plan::of_profile(profile, &unit, Some(LineSpeed { baud, bits_per_character })));
+    }
     text.push('\n');
     for point in &profile.points {
         let access = match point.access {
@@ -106,37 +113,6 @@ fn show(file: &ProfileFile) -> Result<(), Failure> {
         );
     }
     print::bytes(text.as_bytes())
-}
-
-/// A line a group: its interval and its requests.
-pub(super) fn plan_lines(profile: &DeviceProfile, unit: &UnitSetup) -> String {
-    let mut text = String::new();
-    match unit.plans() {
-        Ok(plans) => {
-            for (group, plan) in plans {
-                let Some(group) = profile.groups.get(usize::from(group.0)) else { continue };
-                let every = group.every.map_or_else(|| "once".to_owned(), |e| format!("every {}", duration_text(e)));
-                let registers: u32 = plan.reads.iter().map(|read| u32::from(read.range.count())).sum();
-                let reads: Vec<String> =
-                    plan.reads.iter().map(|read| format!("{} {}", read.table, read.range)).collect();
-                let requests = if reads.len() == 1 { "request" } else { "requests" };
-                let _ = writeln!(
-                    text,
-                    "  {} {every}: {} {requests}, {registers} addresses: {}",
-                    group.name,
-                    reads.len(),
-                    reads.join(", ")
-                );
-            }
-        }
-        Err(errors) => {
-            for (group, error) in errors {
-                let name = profile.groups.get(usize::from(group.0)).map_or("?", |g| &*g.name);
-                let _ = writeln!(text, "  {name}: {error}");
-            }
-        }
-    }
-    text
 }
 
 fn test(paths: &[PathBuf]) -> Result<(), Failure> {

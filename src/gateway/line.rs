@@ -110,7 +110,7 @@ impl<F: FnMut(CycleReport) + Send + 'static> Line<F> {
         let serial = matches!(address, LinkAddress::Serial(_));
         let name = address.to_string();
         let LineOptions { mut bus, connect_timeout, trace } = options;
-        bus.line = speed(&address);
+        bus.line = line_speed(&address);
         let line = Self {
             bus: Bus::new(envelope(&address), bus),
             address,
@@ -334,7 +334,7 @@ fn envelope(address: &LinkAddress) -> Envelope {
 }
 
 /// How fast this link is, where it is a serial line of this computer.
-fn speed(address: &LinkAddress) -> Option<LineSpeed> {
+pub fn line_speed(address: &LinkAddress) -> Option<LineSpeed> {
     match address {
         LinkAddress::Serial(port) => Some(LineSpeed { baud: port.baud, bits_per_character: port.bits_per_character() }),
         _ => None,

@@ -14,7 +14,7 @@ mod watch;
 pub use clock::Clock;
 pub use corridor::{Gateway, StartError};
 pub use fleet::{Applied, Fleet};
-pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError, WIRE};
+pub use line::{Line, LineCounters, LineHandle, LineOptions, LineStopped, PutError, WIRE, line_speed};
 pub use publisher::{Publisher, PublisherCounters};
 pub use route::Route;
 pub use tasks::Tasks;

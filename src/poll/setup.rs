@@ -1,5 +1,6 @@
 //! What the bus must know of a device to poll it.
 
+use super::plan::PlanError;
 use super::{Experience, Plan, PlanErrors, ReadCost, Wanted};
 use crate::modbus::{LineSpeed, UnitId};
 use crate::model::{Cycle, DeviceId, Generation, GroupId, Interval, Layout};
@@ -101,36 +102,44 @@ impl UnitSetup {
     /// are left out; [`plans`](Self::plans) says why.
     pub fn cost(&self, line: Option<LineSpeed>) -> Vec<GroupCost> {
         let turnaround = self.timing.turnaround;
-        let cost = line.map_or(ReadCost::Count, |line| ReadCost::on_line(line, turnaround));
-        let cost_of = |setup: &GroupSetup| {
-            let plan =
-                Plan::with_cost(&setup.wanted, &self.limits, setup.together, &Experience::default(), cost).ok()?;
-            let asked = |bits: bool| {
-                let reads = plan.reads.iter().filter(|r| r.table.is_bits() == bits);
-                reads.map(|r| u32::from(r.range.count())).sum()
-            };
-            Some(GroupCost {
-                group: setup.group,
-                requests: plan.reads.len(),
-                registers: asked(false),
-                bits: asked(true),
-                time: line.map(|line| plan.line_time(line, turnaround)),
+        let planned = self.each_plan(line).filter_map(|(group, plan)| Some((group, plan.ok()?)));
+        planned
+            .map(|(group, plan)| {
+                let asked = |bits: bool| {
+                    let reads = plan.reads.iter().filter(|r| r.table.is_bits() == bits);
+                    reads.map(|r| u32::from(r.range.count())).sum()
+                };
+                GroupCost {
+                    group,
+                    requests: plan.reads.len(),
+                    registers: asked(false),
+                    bits: asked(true),
+                    time: line.map(|line| plan.line_time(line, turnaround)),
+                }
             })
-        };
-        self.intervals.iter().flat_map(|i| &i.groups).filter_map(cost_of).collect()
+            .collect()
     }
 
-    /// The reads of each group, for `check` and `profile show`; or every group that the limits make impossible.
-    pub fn plans(&self) -> Result<Vec<(GroupId, Plan)>, PlanErrors> {
+    /// The reads of each group on this line (nothing: TCP), for `check` and `profile show`; or every group that the
+    /// limits make impossible.
+    pub fn plans(&self, line: Option<LineSpeed>) -> Result<Vec<(GroupId, Plan)>, PlanErrors> {
         let mut plans = Vec::new();
         let mut errors = Vec::new();
-        for setup in self.intervals.iter().flat_map(|i| &i.groups) {
-            match Plan::new(&setup.wanted, &self.limits, setup.together, &Experience::default()) {
-                Ok(plan) => plans.push((setup.group, plan)),
-                Err(e) => errors.push((setup.group, e)),
+        for (group, plan) in self.each_plan(line) {
+            match plan {
+                Ok(plan) => plans.push((group, plan)),
+                Err(e) => errors.push((group, e)),
             }
         }
         if errors.is_empty() { Ok(plans) } else { Err(errors) }
+    }
+
+    fn each_plan(&self, line: Option<LineSpeed>) -> impl Iterator<Item = (GroupId, Result<Plan, PlanError>)> + '_ {
+        let cost = line.map_or(ReadCost::Count, |line| ReadCost::on_line(line, self.timing.turnaround));
+        let nothing_known = Experience::default();
+        self.intervals.iter().flat_map(|i| &i.groups).map(move |setup| {
+            (setup.group, Plan::with_cost(&setup.wanted, &self.limits, setup.together, &nothing_known, cost))
+        })
     }
 }
 
@@ -213,7 +222,7 @@ mod tests {
         assert_eq!((setup.intervals[0].every, groups(0)), (None, vec![(1, 2)]));
         assert_eq!((setup.intervals[1].every, groups(1)), (second, vec![(0, 2), (2, 1)]));
         // One register a read: only the group that must come together is impossible.
-        let errors = setup.plans().unwrap_err();
+        let errors = setup.plans(None).unwrap_err();
         assert_eq!(errors.iter().map(|e| e.0).collect::<Vec<_>>(), [GroupId(1)]);
     }
 

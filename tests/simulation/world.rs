@@ -282,7 +282,7 @@ impl World {
             &layout,
             Cycle(1),
         );
-        let plans = setup.plans().unwrap_or_else(|e| panic!("{}: {e:?}", spec.id));
+        let plans = setup.plans(None).unwrap_or_else(|e| panic!("{}: {e:?}", spec.id));
         let travel = &self.links[l].travel;
         let round_trip = (2 * (travel.delay + travel.jitter) + 3000 + travel.timer_late) as f64;
         let own = (round_trip + spec.turnaround as f64) / 1e6;
