@@ -4,7 +4,8 @@
     pty_line.py NEAR FAR
 
 NEAR and FAR become symbolic links to the ends' terminals. Prints "line up". Each line of standard input is an order:
-    pull     close the near end, as unplugging an adapter does; its link stays, pointing nowhere
+    pull     close the near end and take its link away, as unplugging an adapter does: a link that stayed would soon
+             point at a terminal of somebody else, since their numbers are used again
     plug     open another one in its place
     count    say how many bytes came from the near end so far
 and is answered by one line once it is done. Ends with its standard input.
@@ -43,6 +44,7 @@ def main():
                     return
                 if order == "pull":
                     ears.unregister(near[0])
+                    os.unlink(near_link)
                     os.close(near[1])
                     os.close(near[0])
                     near = None
