@@ -106,6 +106,8 @@ fn the_judge_catches_what_lies_within_the_protocol() {
         (Mutant::SecretlyLazy, &[Statement::Rate]),
         (Mutant::SecretlySilent, &[Statement::Offline]),
         (Mutant::ImpatientJudge, &[Statement::Wire]),
+        (Mutant::TooLate, &[Statement::WasThere]),
+        (Mutant::SlowLine, &[Statement::Wire]),
     ] {
         let caught = caught(mutant);
         assert!(

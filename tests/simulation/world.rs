@@ -39,6 +39,10 @@ pub enum Mutant {
     SecretlySilent,
     /// The far end says a reply has come before it was asked twice: the bus seems to speak too early.
     ImpatientJudge,
+    /// On serial lines replies come later than the bus can bear: the next request is out by then.
+    TooLate,
+    /// The judge's line speaks for longer than the bus knows.
+    SlowLine,
 }
 
 #[derive(Debug)]
@@ -261,7 +265,8 @@ impl World {
         // A long world is a small one.
         let links = if self.length > LONG { 1 } else { self.chance.pick(&[1, 1, 1, 1, 2, 3]) };
         for l in 0..links {
-            let line = self.chance.happens(0.4).then(|| LineSpeed {
+            let serial = matches!(self.mutant, Some(Mutant::TooLate | Mutant::SlowLine)) || self.chance.happens(0.4);
+            let line = serial.then(|| LineSpeed {
                 baud: self.chance.pick(&[9600, 19_200, 38_400, 115_200]),
                 bits_per_character: self.chance.pick(&[10, 11]),
             });
@@ -674,7 +679,7 @@ impl World {
     fn takes_the_line(&mut self, l: usize, request: &[u8]) -> Judged {
         let link = &self.links[l];
         let silence = link.line.map_or(0, |line| line.silence().as_micros() as Micros);
-        let free = link.last_byte + silence + u64::from(self.mutant == Some(Mutant::ImpatientJudge)) * 50_000;
+        let free = link.last_byte + silence + u64::from(self.mutant == Some(Mutant::SlowLine)) * 100;
         hold!(Statement::Wire, link.last_byte == 0 || free <= self.now, "speaks at {}, not before {free}", self.now);
         let (end, connection, echoes) = (self.now + link.time_of(request.len()), link.connection, link.echoes);
         let link = &mut self.links[l];
@@ -805,6 +810,10 @@ impl World {
         if answer.late {
             leaves = sent + timeout + self.chance.within(1, timeout);
         }
+        let mut before = sent + 2 * timeout;
+        if self.mutant == Some(Mutant::TooLate) && self.chance.happens(0.05) {
+            (leaves, before) = (sent + 2 * timeout + self.chance.within(0, 30_000), Micros::MAX);
+        }
         let (faults, connection) = (self.links[l].faults.clone(), self.links[l].connection);
         if self.chance.happens(faults.half_open) {
             self.at(self.now, Event::Far(l, connection, Far::Silence));
@@ -817,7 +826,7 @@ impl World {
             return;
         }
         if self.links[l].line.is_some() {
-            let spoken = self.spoken(l, asked, &answer, sent + 2 * timeout);
+            let spoken = self.spoken(l, asked, &answer, before);
             if !spoken.bytes.is_empty() {
                 self.at(leaves, Event::Far(l, connection, Far::Speak(spoken)));
             }
