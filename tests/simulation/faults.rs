@@ -51,6 +51,10 @@ pub struct LinkFaults {
     pub refuse: f64,
     /// A connect says nothing.
     pub hang: f64,
+    /// A frame has a wrong byte.
+    pub damage: f64,
+    /// A unit that nobody asked speaks before a reply.
+    pub other_frame: f64,
 }
 
 /// How bytes travel, on good links too.
@@ -103,7 +107,26 @@ impl LinkFaults {
             half_open: one(0.005),
             refuse: one(0.5),
             hang: one(0.1),
+            damage: one(0.05),
+            other_frame: one(0.05),
         }
+    }
+}
+
+impl UnitFaults {
+    /// Without what a serial line cannot show: there, a reply once more is as good as the next one.
+    pub fn on_serial_line(&mut self) {
+        self.repeat_last = 0.0;
+        self.wrong_tid = 0.0;
+        self.exception_length = 0.0;
+    }
+}
+
+impl LinkFaults {
+    /// Without what a serial port does not do: it does not go silent by itself.
+    pub fn on_serial_line(&mut self) {
+        self.half_open = 0.0;
+        self.hang = 0.0;
     }
 }
 

@@ -30,6 +30,15 @@ impl Asked {
         Ok(Self { at, tid: word(0), unit: adu[6], table, first: word(8), count: word(10) })
     }
 
+    /// Cuts a request on a serial line.
+    pub fn parse_rtu(at: Micros, frame: &[u8]) -> Judged<Self> {
+        let sound = frame.len() == 8 && crc(&frame[..6]).to_le_bytes() == frame[6..];
+        hold!(Statement::Wire, sound, "no read request: {frame:02x?}");
+        let mut adu = vec![0, 0, 0, 0, 0, 6];
+        adu.extend(&frame[..6]);
+        Self::parse(at, &adu)
+    }
+
     fn addresses(&self) -> impl Iterator<Item = u16> + use<> {
         let (first, count) = (self.first, self.count);
         (0..count).map(move |i| first.wrapping_add(i))
@@ -94,6 +103,15 @@ impl Asked {
         spec.faults.refused_share > 0.0 && self.addresses().any(|a| spec.is_refused(self.table, a))
     }
 
+    /// Whether this frame is what a client on a serial line waits for.
+    pub fn is_answered_by(&self, frame: &Frame) -> bool {
+        let count = usize::from(self.count);
+        let data = if self.table.is_bits() { count.div_ceil(8) } else { 2 * count };
+        let function = self.table.read_function();
+        let values = frame.pdu[0] == function && frame.pdu.len() == 2 + data && usize::from(frame.pdu[1]) == data;
+        frame.unit == self.unit && (values || (frame.pdu[0] == function | 0x80 && frame.pdu.len() == 2))
+    }
+
     /// Whether this frame, should it come in time, ends the wait for a reply: be it for its values or for its length.
     pub fn ends_by(&self, frame: &Frame) -> bool {
         frame.tid == self.tid && frame.unit == self.unit && frame.pdu[0] & 0x7F == self.table.read_function()
@@ -117,6 +135,23 @@ impl Frame {
         bytes.extend(&self.pdu);
         bytes
     }
+}
+
+impl Frame {
+    /// The same on a serial line.
+    pub fn rtu(&self) -> Vec<u8> {
+        let mut bytes = vec![self.unit];
+        bytes.extend(&self.pdu);
+        bytes.extend(crc(&bytes).to_le_bytes());
+        bytes
+    }
+}
+
+/// The checksum of serial lines, bit by bit.
+fn crc(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0xFFFF, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xA001 } else { crc >> 1 })
+    })
 }
 
 /// What a device sends for one request.

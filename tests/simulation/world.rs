@@ -1,13 +1,13 @@
 //! The world: virtual time, links with their far ends, and the road from the bus to what the broker is told.
 
-use super::chance::Chance;
+use super::chance::{self, Chance};
 use super::faults::{LinkFaults, Travel};
 use super::judge::{DeviceJudge, Judged, Statement, broken, change_fits, hold, is_a_change, root_fits, state_fits};
 use super::memory::Micros;
 use super::plant::{Health, Spec};
 use super::wire::{Answer, Asked, Frame, answer};
 use fieldshadow::codec::Decoder;
-use fieldshadow::modbus::{Envelope, UnitId};
+use fieldshadow::modbus::{Envelope, LineSpeed, UnitId};
 use fieldshadow::model::{
     Batch, Configuration, Cycle, DeviceId, Epoch, Fault, GroupId, GroupResult, Layout, Mono, Reading, Revision, Stamp,
     Wall,
@@ -16,8 +16,7 @@ use fieldshadow::poll::{Bus, BusOptions, CycleReport, Deed, UnitSetup};
 use fieldshadow::profile::Intervals;
 use fieldshadow::shadow::{self, Outgoing, ShadowSync, Ticket};
 use fieldshadow::twin::{Committed, Root, StatusState, Store};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +39,10 @@ pub enum Mutant {
     SecretlySilent,
     /// The far end says a reply has come before it was asked twice: the bus seems to speak too early.
     ImpatientJudge,
+    /// On serial lines replies come later than the bus can bear: the next request is out by then.
+    TooLate,
+    /// The judge's line speaks for longer than the bus knows.
+    SlowLine,
 }
 
 #[derive(Debug)]
@@ -65,12 +68,32 @@ enum Event {
 enum Far {
     /// The device lets go of these bytes; and which requests' waits end by them, with the length after which.
     Send(Vec<u8>, Vec<(usize, Asked)>, bool),
+    /// The same on a serial line, in pieces that end at these places, but not if it would not be over before that time; and
+    /// whether others who speak just then drown it.
+    Speak(Spoken),
     Bytes(Vec<u8>, Vec<Asked>),
     Close,
     Silence,
 }
 
+/// What a device says on a serial line.
+#[derive(Debug)]
+struct Spoken {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, Asked)>,
+    /// Where the first frame ends: what follows comes without a silence, hence in small pieces.
+    first_end: usize,
+    before: Micros,
+    late: bool,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts of a link")]
 struct Link {
+    /// A serial line, and whether it gives back what is sent.
+    line: Option<LineSpeed>,
+    echoes: bool,
+    /// When the last byte, of either side, was over on it, as far as anybody here can know.
+    last_byte: Micros,
     bus: Bus,
     options: BusOptions,
     travel: Travel,
@@ -90,6 +113,18 @@ struct Link {
     devices: Vec<usize>,
     /// Requests that nobody answered in time, or not soon: whose, and how long the wait was.
     waits: Vec<(u8, Micros)>,
+}
+
+impl Link {
+    /// How long so many bytes take.
+    fn time_of(&self, bytes: usize) -> Micros {
+        self.line.map_or(0, |line| line.time_of(bytes).as_nanos().div_ceil(1000) as Micros)
+    }
+
+    /// A wait for a reply that is longer than any way to and fro, and keeps others from the line.
+    fn long_wait(&self) -> Micros {
+        LONG_WAIT + self.time_of(270)
+    }
 }
 
 pub struct Device {
@@ -119,12 +154,19 @@ pub struct Figures {
     pub dropped_frames: u64,
     pub cycles: u64,
     pub commits: u64,
+    pub messages: u64,
+    /// Those of them that were read, by kind.
     pub states: u64,
     pub changes: u64,
     pub reconnects: u64,
     pub good_devices_judged: u64,
     pub silences_judged: u64,
     pub roots_lost: u64,
+    pub serial_lines: u64,
+    pub serial_requests: u64,
+    pub late_replies: u64,
+    pub crc_errors: u64,
+    pub echo_bytes: u64,
 }
 
 impl Figures {
@@ -136,12 +178,18 @@ impl Figures {
         self.dropped_frames += of.dropped_frames;
         self.cycles += of.cycles;
         self.commits += of.commits;
+        self.messages += of.messages;
         self.states += of.states;
         self.changes += of.changes;
         self.reconnects += of.reconnects;
         self.good_devices_judged += of.good_devices_judged;
         self.silences_judged += of.silences_judged;
         self.roots_lost += of.roots_lost;
+        self.serial_lines += of.serial_lines;
+        self.serial_requests += of.serial_requests;
+        self.late_replies += of.late_replies;
+        self.crc_errors += of.crc_errors;
+        self.echo_bytes += of.echo_bytes;
     }
 }
 
@@ -149,8 +197,8 @@ pub struct World {
     chance: Chance,
     now: Micros,
     wall_offset: i64,
-    heap: BinaryHeap<Reverse<(Micros, u64)>>,
-    events: HashMap<u64, Event>,
+    /// By time, and in the order in which they were made.
+    events: BTreeMap<(Micros, u64), Event>,
     serial: u64,
     links: Vec<Link>,
     pub devices: Vec<Device>,
@@ -169,6 +217,8 @@ pub struct World {
     last_message: HashMap<usize, Vec<u8>>,
     figures: Figures,
     length: Micros,
+    seed: u64,
+    reads_one_in: u64,
 }
 
 impl World {
@@ -188,8 +238,7 @@ impl World {
         let mut world = Self {
             now: 0,
             wall_offset: 1_796_000_000_000,
-            heap: BinaryHeap::new(),
-            events: HashMap::new(),
+            events: BTreeMap::new(),
             serial: 0,
             links: Vec::new(),
             devices: Vec::new(),
@@ -207,6 +256,8 @@ impl World {
             last_message: HashMap::new(),
             figures: Figures::default(),
             length,
+            seed,
+            reads_one_in: if mutant.is_some() || seed.is_multiple_of(10) { 1 } else { 6 + seed % 5 },
             chance,
         };
         world.build();
@@ -214,23 +265,41 @@ impl World {
     }
 
     fn build(&mut self) {
-        for l in 0..self.chance.within(1, 3) as usize {
-            let in_flight = self.chance.pick(&[1, 1, 1, 4, 16]);
+        // A long world is a small one.
+        let links = if self.length > LONG { 1 } else { self.chance.pick(&[1, 1, 1, 1, 2, 3]) };
+        for l in 0..links {
+            let serial = matches!(self.mutant, Some(Mutant::TooLate | Mutant::SlowLine)) || self.chance.happens(0.4);
+            let line = serial.then(|| LineSpeed {
+                baud: self.chance.pick(&[2400, 9600, 9600, 19_200, 38_400, 115_200]),
+                bits_per_character: self.chance.pick(&[10, 11]),
+            });
+            let in_flight = if line.is_some() { 1 } else { self.chance.pick(&[1, 1, 1, 4, 16]) };
+            let echoes = line.is_some() && self.chance.happens(0.3);
+            // Now and then the setting does not say what the line does.
+            let echo = line.is_some() && (echoes != self.chance.happens(0.1));
             let is_clean = self.mutant.is_some() || self.chance.happens(0.6);
             let mut faults = if is_clean { LinkFaults::default() } else { LinkFaults::drawn(&mut self.chance) };
+            if line.is_some() {
+                faults.on_serial_line();
+            }
             if in_flight > 1 {
                 // The next reply would fill the truncated one up, and nothing on the wire would show it.
                 faults.truncated = 0.0;
             }
             let options = BusOptions {
                 in_flight,
+                line,
+                echo,
                 seed: self.chance.draw(),
                 spread: self.chance.happens(0.7),
                 silent_resets: self.chance.pick(&[3, 3, 1, 10]),
                 ..BusOptions::default()
             };
             self.links.push(Link {
-                bus: Bus::new(Envelope::mbap(), options.clone()),
+                bus: Bus::new(if line.is_some() { Envelope::rtu() } else { Envelope::mbap() }, options.clone()),
+                line,
+                echoes,
+                last_byte: 0,
                 options,
                 travel: Travel::drawn(&mut self.chance),
                 faults,
@@ -246,7 +315,8 @@ impl World {
                 waits: Vec::new(),
             });
             let mut load = 0.0;
-            for d in 0..self.chance.within(1, 6) {
+            let most = if self.length > LONG { 2 } else { self.chance.pick(&[1, 2, 2, 3, 6]) };
+            for d in 0..most {
                 let health = match self.mutant {
                     Some(Mutant::SecretlySilent) => Health::Spells,
                     Some(_) => Health::Good,
@@ -262,6 +332,9 @@ impl World {
                     spec.faults.drop = 0.2;
                     spec.retries = 0;
                     spec.profile.timing.retries = 0;
+                }
+                if line.is_some() {
+                    spec.faults.on_serial_line();
                 }
                 if !self.add(l, spec, in_flight, &mut load) {
                     break;
@@ -282,7 +355,8 @@ impl World {
             &layout,
             Cycle(1),
         );
-        let plans = setup.plans(None).unwrap_or_else(|e| panic!("{}: {e:?}", spec.id));
+        let line = self.links[l].line;
+        let plans = setup.plans(line).unwrap_or_else(|e| panic!("{}: {e:?}", spec.id));
         let travel = &self.links[l].travel;
         let round_trip = (2 * (travel.delay + travel.jitter) + 3000 + travel.timer_late) as f64;
         let own = (round_trip + spec.turnaround as f64) / 1e6;
@@ -290,6 +364,9 @@ impl World {
         let mut alone = 0.0;
         for (group, plan) in &plans {
             if let Some(every) = spec.groups[usize::from(group.0)].every {
+                let on_line = line.map_or(0.0, |line| plan.line_time(line, Duration::ZERO).as_secs_f64());
+                wanted += on_line * 1e6 / every as f64;
+                alone += on_line * 1e6 / every as f64;
                 let rate = 1e6 / every as f64 * plan.reads.len() as f64;
                 wanted += rate * round_trip / 1e6;
                 alone += rate * own;
@@ -355,8 +432,7 @@ impl World {
 
     fn at(&mut self, at: Micros, event: Event) {
         self.serial += 1;
-        self.heap.push(Reverse((at.max(self.now), self.serial)));
-        self.events.insert(self.serial, event);
+        self.events.insert((at.max(self.now), self.serial), event);
     }
 
     fn stamp(&self) -> Stamp {
@@ -371,7 +447,7 @@ impl World {
         }
         self.commits(None)?;
         loop {
-            let event = self.heap.peek().map_or(Micros::MAX, |Reverse((at, _))| *at);
+            let event = self.events.first_key_value().map_or(Micros::MAX, |((at, _), _)| *at);
             let wake = self.links.iter().enumerate().filter_map(|(l, link)| Some((link.armed?.1, l))).min();
             let next = wake.map_or(event, |(at, _)| at.min(event));
             if next > self.length {
@@ -379,9 +455,7 @@ impl World {
             }
             self.now = self.now.max(next);
             if event <= next {
-                if let Some(Reverse((_, serial))) = self.heap.pop()
-                    && let Some(event) = self.events.remove(&serial)
-                {
+                if let Some((_, event)) = self.events.pop_first() {
                     self.happen(event)?;
                 }
             } else if let Some((_, l)) = wake {
@@ -495,15 +569,18 @@ impl World {
                 self.links[l].busy_until = at;
                 Ok(())
             }
+            Far::Speak(spoken) => {
+                self.speak(l, spoken);
+                Ok(())
+            }
             Far::Bytes(mut bytes, mut ends) => {
                 // What is due at the same instant comes in one piece.
-                while let Some(Reverse((at, serial))) = self.heap.peek().copied()
-                    && at == self.now
-                    && let Some(Event::Far(other, c, Far::Bytes(..))) = self.events.get(&serial)
+                while let Some(next) = self.events.first_entry()
+                    && next.key().0 == self.now
+                    && let Event::Far(other, c, Far::Bytes(..)) = next.get()
                     && (*other, *c) == (l, self.links[l].connection)
                 {
-                    self.heap.pop();
-                    if let Some(Event::Far(_, _, Far::Bytes(more, also))) = self.events.remove(&serial) {
+                    if let Event::Far(_, _, Far::Bytes(more, also)) = next.remove() {
                         bytes.extend(more);
                         ends.extend(also);
                     }
@@ -511,6 +588,7 @@ impl World {
                 for asked in ends {
                     self.over(l, asked);
                 }
+                self.links[l].last_byte = self.now;
                 self.links[l].bus.handle_received(now, &bytes);
                 self.act(l)
             }
@@ -532,7 +610,7 @@ impl World {
         if let Some(i) = link.open.iter().position(|(a, _)| a.tid == asked.tid && a.at == asked.at) {
             // A reply after the deadline may find the wait over, or the timer late: the pause began no sooner than this.
             let (_, until) = link.open.swap_remove(i);
-            if self.now - asked.at > LONG_WAIT {
+            if self.now - asked.at > link.long_wait() {
                 link.waits.push((asked.unit, self.now - asked.at));
             }
             link.quiet_since.insert(asked.unit, until.min(self.now));
@@ -543,8 +621,8 @@ impl World {
         let link = &mut self.links[l];
         link.connection += 1;
         link.up = false;
-        for (asked, _) in link.open.drain(..) {
-            if self.now - asked.at > LONG_WAIT {
+        for (asked, _) in std::mem::take(&mut link.open) {
+            if self.now - asked.at > link.long_wait() {
                 link.waits.push((asked.unit, self.now - asked.at));
             }
         }
@@ -557,6 +635,10 @@ impl World {
             self.report(&report)?;
         }
         while let Some(deed) = self.links[l].bus.poll_deed() {
+            // Who is silent may be silent for good: on a line that says nothing about the port.
+            let link = &self.links[l];
+            let wanted = link.devices.iter().any(|d| self.devices[*d].present);
+            hold!(Statement::Wire, link.line.is_none() || !link.up || !wanted, "{deed:?} for a port that is open");
             self.hang_up(l);
             if deed == Deed::Connect {
                 let (faults, connection) = (self.links[l].faults.clone(), self.links[l].connection);
@@ -573,9 +655,17 @@ impl World {
         self.links[l].bus.handle_sent(first);
         self.links[l].bus.handle_sent(bytes.len() - first);
         hold!(Statement::Bounded, bytes.len() <= 16 * 12, "{} bytes to send at once", bytes.len());
-        for adu in bytes.chunks(12) {
-            let asked = Asked::parse(self.now, adu)?;
-            self.asked(l, asked)?;
+        if self.links[l].line.is_some() {
+            if !bytes.is_empty() {
+                let asked = Asked::parse_rtu(self.now, &bytes)?;
+                self.takes_the_line(l, &bytes)?;
+                self.asked(l, asked)?;
+            }
+        } else {
+            for adu in bytes.chunks(12) {
+                let asked = Asked::parse(self.now, adu)?;
+                self.asked(l, asked)?;
+            }
         }
         self.bounds(l)?;
         let wake = self.links[l].bus.poll_timeout();
@@ -588,7 +678,67 @@ impl World {
         Ok(())
     }
 
+    /// A request is on the line from now on: was it silent before?
+    fn takes_the_line(&mut self, l: usize, request: &[u8]) -> Judged {
+        let link = &self.links[l];
+        let silence = link.line.map_or(0, |line| line.silence().as_micros() as Micros);
+        let free = link.last_byte + silence + u64::from(self.mutant == Some(Mutant::SlowLine)) * 100;
+        hold!(Statement::Wire, link.last_byte == 0 || free <= self.now, "speaks at {}, not before {free}", self.now);
+        let (end, connection, echoes) = (self.now + link.time_of(request.len()), link.connection, link.echoes);
+        let link = &mut self.links[l];
+        link.last_byte = end;
+        self.figures.serial_requests += 1;
+        if echoes && link.busy_until <= self.now {
+            let cut = self.chance.within(0, request.len() as u64) as usize;
+            let at = self.now + self.links[l].time_of(cut);
+            if cut > 0 {
+                self.at(at, Event::Far(l, connection, Far::Bytes(request[..cut].to_vec(), Vec::new())));
+            }
+            if cut < request.len() {
+                self.at(end, Event::Far(l, connection, Far::Bytes(request[cut..].to_vec(), Vec::new())));
+            }
+        }
+        Ok(())
+    }
+
+    /// A device speaks on the line, now or when it is free.
+    fn speak(&mut self, l: usize, spoken: Spoken) {
+        let Spoken { bytes, ends, first_end, before, late } = spoken;
+        let link = &self.links[l];
+        let (begin, connection) = (self.now.max(link.busy_until), link.connection);
+        let end = begin + link.time_of(bytes.len());
+        if (late && link.busy_until > self.now) || end >= before {
+            return;
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let left = bytes.len() - done;
+            let n = if done == 0 {
+                self.chance.within(1, 8)
+            } else if done >= first_end {
+                self.chance.within(1, 3)
+            } else if self.chance.happens(self.links[l].travel.split) {
+                self.chance.within(1, left as u64)
+            } else {
+                left as u64
+            };
+            // Up to three bytes of what follows may come with a frame's end.
+            let most = if done < first_end { first_end - done + 3 } else { left };
+            let n = (n as usize).min(left).min(most);
+            let ended = |(end, _): &&(usize, Asked)| (done + 1..=done + n).contains(end);
+            let over: Vec<Asked> = ends.iter().filter(ended).map(|(_, asked)| *asked).collect();
+            let at = begin + self.links[l].time_of(done + n);
+            self.at(at, Event::Far(l, connection, Far::Bytes(bytes[done..done + n].to_vec(), over)));
+            done += n;
+        }
+        self.links[l].busy_until = end;
+    }
+
+    /// Looked at now and then: what grows without a bound stays large.
     fn bounds(&self, l: usize) -> Judged {
+        if !self.serial.is_multiple_of(16) {
+            return Ok(());
+        }
         let link = &self.links[l];
         let depth = link.bus.counters().queue_depth as usize;
         let most: usize = link.devices.iter().map(|d| self.devices[*d].spec.points.len()).sum();
@@ -623,13 +773,21 @@ impl World {
             hold!(Statement::Wire, free <= self.now, "{asked:?} before the pause is over at {free}");
         }
         asked.is_legal(&device.spec)?;
-        link.open.push((asked, self.now + device.spec.timeout));
+        let on_wire = link.time_of(8);
+        link.open.push((asked, self.now + on_wire + device.spec.timeout));
         device.requests += 1;
         device.judge.asked.insert((asked.table, asked.first, asked.count), self.now);
         if device.spec.is_silent(self.now) {
             device.requests_in_silence += 1;
         }
-        self.answer(l, d, &asked);
+        let heard = link.line.is_none() || link.busy_until <= self.now;
+        if link.line.is_some() {
+            link.busy_until = link.busy_until.max(self.now + on_wire);
+        }
+        // Who is spoken to while another speaks does not hear it.
+        if heard {
+            self.answer(l, d, &asked);
+        }
         Ok(())
     }
 
@@ -637,7 +795,8 @@ impl World {
     fn answer(&mut self, l: usize, d: usize, asked: &Asked) {
         let travel = self.links[l].travel.clone();
         let way = |chance: &mut Chance| travel.delay + chance.within(0, travel.jitter);
-        let arrives = self.now + way(&mut self.chance);
+        let sent = self.now + self.links[l].time_of(8);
+        let arrives = sent + way(&mut self.chance);
         let works = self.chance.within(0, 3000);
         let read_at = arrives + self.chance.within(0, works);
         let device = &mut self.devices[d];
@@ -649,10 +808,14 @@ impl World {
         device.last_reply = own.or(device.last_reply.take());
         let mut leaves = arrives + works + way(&mut self.chance);
         if answer.slow {
-            leaves = leaves.max(self.now + self.chance.within(0, timeout * 9 / 10));
+            leaves = leaves.max(sent + self.chance.within(0, timeout * 9 / 10));
         }
         if answer.late {
-            leaves = self.now + timeout + self.chance.within(1, timeout);
+            leaves = sent + timeout + self.chance.within(1, timeout);
+        }
+        let mut before = sent + 2 * timeout;
+        if self.mutant == Some(Mutant::TooLate) && self.chance.happens(0.05) {
+            (leaves, before) = (sent + 2 * timeout + self.chance.within(0, 30_000), Micros::MAX);
         }
         let (faults, connection) = (self.links[l].faults.clone(), self.links[l].connection);
         if self.chance.happens(faults.half_open) {
@@ -663,6 +826,17 @@ impl World {
         }
         if self.chance.happens(faults.close_instead) {
             self.at(leaves, Event::Far(l, connection, Far::Close));
+            return;
+        }
+        if self.links[l].line.is_some() {
+            let spoken = self.spoken(l, asked, &answer, before);
+            if !spoken.bytes.is_empty() {
+                self.at(leaves, Event::Far(l, connection, Far::Speak(spoken)));
+            }
+            if self.chance.happens(faults.close_after) {
+                let after = leaves + self.chance.within(0, 50_000);
+                self.at(after, Event::Far(l, connection, Far::Close));
+            }
             return;
         }
         let mut bytes = Vec::new();
@@ -702,6 +876,46 @@ impl World {
             let after = leaves + self.chance.within(0, 5000);
             self.at(after, Event::Far(l, connection, Far::Close));
         }
+    }
+
+    /// The bytes of an answer on a serial line, with what the line adds and damages.
+    fn spoken(&mut self, l: usize, asked: &Asked, answer: &Answer, before: Micros) -> Spoken {
+        let faults = self.links[l].faults.clone();
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        let mut first_end = None;
+        if self.chance.happens(faults.noise_before) {
+            let n = self.chance.within(1, 20) as usize;
+            bytes.extend(self.chance.bytes(n));
+        }
+        if self.chance.happens(faults.other_frame) {
+            // Nobody here has these unit ids.
+            let unit = self.chance.within(1, 7) as u8;
+            bytes.extend(Frame { unit, ..asked.reply(&self.devices[self.links[l].devices[0]].spec, self.now) }.rtu());
+            first_end = Some(bytes.len());
+        }
+        for frame in &answer.frames {
+            let mut raw = frame.rtu();
+            let damaged = self.chance.happens(faults.damage);
+            if damaged {
+                let at = self.chance.below(raw.len() as u64) as usize;
+                raw[at] ^= self.chance.within(1, 255) as u8;
+            }
+            bytes.extend(raw);
+            first_end.get_or_insert(bytes.len());
+            if !damaged && asked.is_answered_by(frame) {
+                ends.push((bytes.len(), *asked));
+            }
+        }
+        if !bytes.is_empty() && self.chance.happens(faults.truncated) {
+            bytes.truncate(self.chance.within(1, bytes.len() as u64) as usize);
+            ends.retain(|(end, _)| *end <= bytes.len());
+        } else if self.chance.happens(faults.noise_after) {
+            let n = self.chance.within(1, 20) as usize;
+            bytes.extend(self.chance.bytes(n));
+        }
+        let first_end = first_end.unwrap_or(bytes.len());
+        Spoken { bytes, ends, first_end, before, late: answer.late }
     }
 
     fn mutate(&mut self, d: usize, asked: &Asked, read_at: Micros, answer: &mut Answer) {
@@ -893,6 +1107,13 @@ impl World {
         let (Some(kind), Some(name)) = (levels.next(), levels.next()) else { return Ok(()) };
         let id = DeviceId::new(name).ok();
         let Some(d) = id.and_then(|id| self.by_id.get(&id).copied()) else { return Ok(()) };
+        self.figures.messages += 1;
+        // To read each of them would cost more than all the rest: of most worlds a part is read, another one by seed.
+        if self.reads_one_in > 1
+            && !chance::mix(self.figures.messages ^ (self.seed << 32)).is_multiple_of(self.reads_one_in)
+        {
+            return Ok(());
+        }
         let device = &mut self.devices[d];
         match kind {
             "state" if !payload.is_empty() => {
@@ -944,7 +1165,11 @@ impl World {
         let lasted = self.now - from;
         let others: Micros = self.links[device.link].devices.iter().map(|d| self.devices[*d].spec.timeout).sum();
         let spec = &device.spec;
-        let a_cycle = spec.shortest() + (spec.retries + 1) * (spec.timeout + spec.turnaround) + others;
+        let is_serial = self.links[device.link].line.is_some();
+        // On a serial line a late reply is waited for once more, and a long frame takes its time.
+        let (others, attempt) =
+            if is_serial { (others * 3, 2 * spec.timeout + 300_000) } else { (others, spec.timeout) };
+        let a_cycle = spec.shortest() + (spec.retries + 1) * (attempt + spec.turnaround) + others;
         let soon = (spec.offline_after + 1) * a_cycle + 1_000_000;
         let root = self.store.root();
         let state = root.device(&spec.id).map(|t| t.status.state);
@@ -1019,6 +1244,10 @@ impl World {
             let counters = link.bus.counters();
             self.figures.replies_believed += counters.traffic.replies;
             self.figures.timeouts += counters.traffic.timeouts;
+            self.figures.serial_lines += u64::from(link.line.is_some());
+            self.figures.late_replies += counters.late_replies;
+            self.figures.crc_errors += counters.traffic.crc_errors;
+            self.figures.echo_bytes += counters.echo_bytes;
             self.figures.dropped_frames += counters.transaction_mismatch
                 + counters.traffic.unit_mismatch
                 + counters.traffic.function_mismatch
@@ -1050,7 +1279,8 @@ impl World {
                 } else {
                     0
                 };
-                let least = (ticks * 95 / 100).saturating_sub(lost + 1);
+                let share = if link.line.is_some() { 80 } else { 95 };
+                let least = (ticks * share / 100).saturating_sub(lost + 1);
                 self.figures.good_devices_judged += 1;
                 hold!(
                     Statement::Rate,
@@ -1068,6 +1298,8 @@ impl World {
 
 /// A wait for a reply that is longer than any way to and fro, and keeps others from the line.
 const LONG_WAIT: Micros = 30_000;
+/// Worlds that last longer have few devices.
+const LONG: Micros = 1_000_000_000;
 
 /// A message with the values of the one before.
 fn mixed(payload: &[u8], before: Option<&Vec<u8>>) -> Vec<u8> {
