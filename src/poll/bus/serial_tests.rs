@@ -318,6 +318,20 @@ fn a_long_reply_that_has_begun_may_end() {
 }
 
 #[test]
+fn f13_an_echo_is_not_yet_the_long_reply() {
+    // The reply begins within the timeout of 300 ms and takes longer than what is left; its echo came long before.
+    let mut wire = Wire::new(BusOptions { echo: true, ..serial() }, |a| {
+        let mut bytes = addresses(a);
+        let tail = bytes.split_off(10);
+        vec![(1, a.frame.clone()), (280_000, bytes), (280_000 + LINE.time_of(tail.len()).as_micros() as u64, tail)]
+    });
+    wire.put(device("one", 1, 2000, &[(0, 100)]));
+    wire.run_until(5_500_000);
+    let traffic = wire.bus.counters().traffic;
+    assert_eq!((wire.good("one"), traffic.timeouts), (3, 0));
+}
+
+#[test]
 fn f43_a_limit_of_quantity_is_learned_and_told() {
     // Refused in so many words, or not answered at all.
     for mute in [false, true] {
