@@ -166,7 +166,13 @@ impl Bus {
         let next = self.vacate(place);
         if self.is_empty() {
             self.drop_connection();
-            self.take_in_flight(now.mono);
+            // Who comes next on this line must not be given what this device still says.
+            for flight in self.take_in_flight(now.mono) {
+                if self.is_blind() {
+                    let patience = flight.deadline.since(flight.sent_end) + flight.deadline.since(now.mono);
+                    self.pace.owes(flight.unit_id, flight.sent_end, now.mono, patience);
+                }
+            }
             self.link = LinkState::Down { not_before: now.mono, fault: None, anew: true };
             self.ever_connected = false;
         }

@@ -332,6 +332,31 @@ fn f13_an_echo_is_not_yet_the_long_reply() {
 }
 
 #[test]
+fn f20_a_reply_to_a_device_taken_off_is_not_its_successors() {
+    // The only device goes while its request is out; another of the same unit comes at once and asks for as much.
+    for away in [0, 10_000, 150_000, 400_000] {
+        let mut wire = Wire::new(serial(), |a| {
+            let after = if a.address == 50 { 200_000 } else { 5000 };
+            vec![(after, addresses(a))]
+        });
+        wire.put(device("old", 1, 1000, &[(50, 2)]));
+        wire.run_until(50_000);
+        assert_eq!(wire.asked.len(), 1);
+        wire.bus.remove(stamp(wire.now), &DeviceId::new("old").unwrap());
+        wire.act();
+        wire.run_until(50_000 + away);
+        wire.put(device("new", 1, 1000, &[(0, 2)]));
+        wire.run_until(2_900_000);
+        assert!(wire.good("new") >= 2, "{away}");
+        for report in wire.of("new") {
+            for (_, _, outcome) in outcomes(report) {
+                assert_eq!(outcome, registers(&[0, 1]), "away for {away} µs");
+            }
+        }
+    }
+}
+
+#[test]
 fn f43_a_limit_of_quantity_is_learned_and_told() {
     // Refused in so many words, or not answered at all.
     for mute in [false, true] {
