@@ -17,7 +17,9 @@ pub(super) struct InFlight {
     /// When its last byte is on the wire.
     pub(super) sent_end: Mono,
     pub(super) deadline: Mono,
-    /// Something came since: on a serial line the deadline has been moved, so that a reply under way can end.
+    /// Bytes still to come of its own echo: none of them is its reply.
+    pub(super) echo: usize,
+    /// Something else came since: on a serial line the deadline has been moved, so that a reply under way can end.
     pub(super) heard: bool,
     /// What came so far instead of its reply: says more than that time is over.
     pub(super) flaw: Option<Reason>,

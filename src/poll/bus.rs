@@ -166,7 +166,13 @@ impl Bus {
         let next = self.vacate(place);
         if self.is_empty() {
             self.drop_connection();
-            self.take_in_flight(now.mono);
+            // Who comes next on this line must not be given what this device still says.
+            for flight in self.take_in_flight(now.mono) {
+                if self.is_blind() {
+                    let patience = flight.deadline.since(flight.sent_end) + flight.deadline.since(now.mono);
+                    self.pace.owes(flight.unit_id, flight.sent_end, now.mono, patience);
+                }
+            }
             self.link = LinkState::Down { not_before: now.mono, fault: None, anew: true };
             self.ever_connected = false;
         }
@@ -609,9 +615,10 @@ impl Bus {
         }
         self.pace.note_bytes(now);
         self.counters.wire += self.pace.time_of(bytes);
-        if let Some(flight) = self.in_flight.first_mut()
-            && !std::mem::replace(&mut flight.heard, true)
-        {
+        let Some(flight) = self.in_flight.first_mut() else { return };
+        let echo = flight.echo.min(bytes);
+        flight.echo -= echo;
+        if bytes > echo && !std::mem::replace(&mut flight.heard, true) {
             let reply = self.envelope.frame_len(reply_len(&flight.job));
             flight.deadline = flight.deadline.max(now + self.pace.reply_time(reply));
         }
@@ -677,7 +684,9 @@ impl Bus {
         self.turn += 1;
         unit.served = self.turn;
         // On a serial line patience begins when the request is out.
-        let on_wire = self.pace.time_of(self.tx.len() - before);
+        let request_len = self.tx.len() - before;
+        let on_wire = self.pace.time_of(request_len);
+        let echo = if self.options.echo && self.envelope.is_serial() { request_len } else { 0 };
         let sent_end = now.mono + on_wire;
         let (unit_id, deadline) = (unit.unit_id, sent_end + unit.timeout());
         let (sent, owner) = (now.mono, Some((place, index)));
@@ -689,6 +698,7 @@ impl Bus {
             sent,
             sent_end,
             deadline,
+            echo,
             heard: false,
             flaw: None,
         });

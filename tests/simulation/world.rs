@@ -94,6 +94,8 @@ struct Link {
     echoes: bool,
     /// When the last byte, of either side, was over on it, as far as anybody here can know.
     last_byte: Micros,
+    /// What was said since this connection still comes, even if we closed the port meanwhile and opened it again.
+    unbroken_since: u64,
     bus: Bus,
     options: BusOptions,
     travel: Travel,
@@ -119,6 +121,13 @@ impl Link {
     /// How long so many bytes take.
     fn time_of(&self, bytes: usize) -> Micros {
         self.line.map_or(0, |line| line.time_of(bytes).as_nanos().div_ceil(1000) as Micros)
+    }
+
+    /// Whether something of a connection still happens.
+    fn reaches(&self, connection: u64, far: &Far) -> bool {
+        let is_of_now =
+            if self.line.is_some() { connection >= self.unbroken_since } else { connection == self.connection };
+        is_of_now && (self.up || (self.line.is_some() && matches!(far, Far::Speak(_))))
     }
 
     /// A wait for a reply that is longer than any way to and fro, and keeps others from the line.
@@ -300,6 +309,7 @@ impl World {
                 line,
                 echoes,
                 last_byte: 0,
+                unbroken_since: 0,
                 options,
                 travel: Travel::drawn(&mut self.chance),
                 faults,
@@ -409,7 +419,7 @@ impl World {
             self.at(self.length / 2, Event::WallStep);
         }
         for d in 0..self.devices.len() {
-            if self.mutant.is_none() && self.chance.happens(0.15) {
+            if self.mutant.is_none() && self.chance.happens(0.25) {
                 let at = self.chance.within(1_000_000, self.length);
                 self.at(at, Event::Reconfigure(d));
                 self.devices[d].touched = true;
@@ -480,16 +490,16 @@ impl World {
                 if well {
                     link.up = true;
                     link.half_open = false;
-                    link.busy_until = self.now;
+                    if link.line.is_none() {
+                        link.busy_until = self.now;
+                    }
                     link.bus.handle_connected(now);
                 } else {
                     link.bus.handle_connect_failed(now, Fault::Refused);
                 }
                 self.act(l)
             }
-            Event::Far(l, connection, far) if connection == self.links[l].connection && self.links[l].up => {
-                self.far(l, far)
-            }
+            Event::Far(l, connection, far) if self.links[l].reaches(connection, &far) => self.far(l, far),
             Event::Connected(..) | Event::Far(..) => Ok(()),
             Event::Tick => {
                 self.at(self.now + 500_000, Event::Tick);
@@ -594,6 +604,7 @@ impl World {
             }
             Far::Close => {
                 self.hang_up(l);
+                self.links[l].unbroken_since = self.links[l].connection;
                 self.links[l].bus.handle_disconnected(now);
                 self.act(l)
             }
@@ -1036,7 +1047,8 @@ impl World {
             }
             let removed = self.store.remove(&device.spec.id, now);
             hold!(Statement::Rising, removed.is_ok(), "{removed:?}");
-            let away = self.chance.within(0, 10_000_000);
+            let longest = self.chance.pick(&[500_000, 10_000_000]);
+            let away = self.chance.within(0, longest);
             self.at(self.now + away, Event::Return(d));
             self.commits(None)?;
             return self.act(l);

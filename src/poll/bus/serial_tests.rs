@@ -318,6 +318,45 @@ fn a_long_reply_that_has_begun_may_end() {
 }
 
 #[test]
+fn f13_an_echo_is_not_yet_the_long_reply() {
+    // The reply begins within the timeout of 300 ms and takes longer than what is left; its echo came long before.
+    let mut wire = Wire::new(BusOptions { echo: true, ..serial() }, |a| {
+        let mut bytes = addresses(a);
+        let tail = bytes.split_off(10);
+        vec![(1, a.frame.clone()), (280_000, bytes), (280_000 + LINE.time_of(tail.len()).as_micros() as u64, tail)]
+    });
+    wire.put(device("one", 1, 2000, &[(0, 100)]));
+    wire.run_until(5_500_000);
+    let traffic = wire.bus.counters().traffic;
+    assert_eq!((wire.good("one"), traffic.timeouts), (3, 0));
+}
+
+#[test]
+fn f20_a_reply_to_a_device_taken_off_is_not_its_successors() {
+    // The only device goes while its request is out; another of the same unit comes at once and asks for as much.
+    for away in [0, 10_000, 150_000, 400_000] {
+        let mut wire = Wire::new(serial(), |a| {
+            let after = if a.address == 50 { 200_000 } else { 5000 };
+            vec![(after, addresses(a))]
+        });
+        wire.put(device("old", 1, 1000, &[(50, 2)]));
+        wire.run_until(50_000);
+        assert_eq!(wire.asked.len(), 1);
+        wire.bus.remove(stamp(wire.now), &DeviceId::new("old").unwrap());
+        wire.act();
+        wire.run_until(50_000 + away);
+        wire.put(device("new", 1, 1000, &[(0, 2)]));
+        wire.run_until(2_900_000);
+        assert!(wire.good("new") >= 2, "{away}");
+        for report in wire.of("new") {
+            for (_, _, outcome) in outcomes(report) {
+                assert_eq!(outcome, registers(&[0, 1]), "away for {away} µs");
+            }
+        }
+    }
+}
+
+#[test]
 fn f43_a_limit_of_quantity_is_learned_and_told() {
     // Refused in so many words, or not answered at all.
     for mute in [false, true] {
